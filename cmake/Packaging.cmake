@@ -1,0 +1,6 @@
+set(CPACK_PACKAGE_NAME linnet)
+set(CPACK_PACKAGE_CONTACT "The Linnet authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Turn pretrained Transformers into hybrid linear-attention models")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_GENERATOR TGZ)
+include(CPack)

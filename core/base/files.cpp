@@ -1,0 +1,138 @@
+#include "core/base/files.h"
+
+#include "core/base/result.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+#include <xxhash.h>
+
+namespace linnet::core {
+namespace {
+
+[[noreturn]] void failErrno(const std::string& what, const std::filesystem::path& file) {
+    const int code = errno;
+    const auto kind = code == ENOENT ? ErrorCode::NotFound : (code == ENOSPC || code == EDQUOT) ? ErrorCode::Disk : ErrorCode::Io;
+    fail(kind, what + " " + file.string() + ": " + std::strerror(code), {{"file", file.string()}});
+}
+
+std::string hex(XXH64_hash_t hash) {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+    return text;
+}
+
+// A line "Key:   123 kB" of a /proc file, in bytes; 0 where it is missing.
+std::uint64_t procKilobytes(const char* file, const std::string& key) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);)
+        if (line.rfind(key, 0) == 0)
+            return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
+    return 0;
+}
+
+} // namespace
+
+std::string readTextFile(const std::filesystem::path& file) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(file, ignored))
+        fail(ErrorCode::Io, file.string() + " is a folder, a file was expected", {{"file", file.string()}});
+    std::ifstream in(file, std::ios::binary);
+    if (!in)
+        failErrno("can't read", file);
+    std::ostringstream out;
+    out << in.rdbuf();
+    if (in.bad())
+        failErrno("can't read", file);
+    return std::move(out).str();
+}
+
+void writeFileAtomically(const std::filesystem::path& file, std::string_view bytes) {
+    auto partial = file;
+    partial += ".part." + std::to_string(::getpid());
+    const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        failErrno("can't write", file);
+    const auto drop = [&] {
+        const int saved = errno;
+        ::close(fd);
+        ::unlink(partial.c_str());
+        errno = saved;
+    };
+    while (!bytes.empty()) {
+        const auto written = ::write(fd, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            drop();
+            failErrno("can't write", file);
+        }
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    if (::fsync(fd) != 0) {
+        drop();
+        failErrno("can't write", file);
+    }
+    ::close(fd);
+    if (::rename(partial.c_str(), file.c_str()) != 0) {
+        const int saved = errno;
+        ::unlink(partial.c_str());
+        errno = saved;
+        failErrno("can't write", file);
+    }
+}
+
+std::string hashBytes(std::string_view bytes) {
+    return hex(XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+std::string hashFileSampled(const std::filesystem::path& file) {
+    constexpr std::uint64_t kPiece = 1 << 20;
+    std::ifstream in(file, std::ios::binary);
+    std::error_code failed;
+    const std::uint64_t size = std::filesystem::file_size(file, failed);
+    if (!in || failed)
+        failErrno("can't read", file);
+    std::string sample = std::to_string(size) + "\n";
+    for (const std::uint64_t start : {std::uint64_t{0}, size / 2, size > kPiece ? size - kPiece : 0}) {
+        std::string piece(std::min(kPiece, size - start), '\0');
+        in.clear();
+        in.seekg(static_cast<std::streamoff>(start));
+        in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+        sample += piece;
+    }
+    return hashBytes(sample);
+}
+
+std::uint64_t freeDiskBytes(const std::filesystem::path& folder) {
+    auto existing = std::filesystem::absolute(folder);
+    while (!std::filesystem::exists(existing) && existing.has_parent_path() && existing != existing.parent_path())
+        existing = existing.parent_path();
+    std::error_code failed;
+    const auto space = std::filesystem::space(existing, failed);
+    return failed ? 0 : space.available;
+}
+
+std::uint64_t availableMemoryBytes() {
+    std::uint64_t available = procKilobytes("/proc/meminfo", "MemAvailable:");
+    std::ifstream limitFile("/sys/fs/cgroup/memory.max"), usedFile("/sys/fs/cgroup/memory.current");
+    std::uint64_t limit = 0, used = 0;
+    if (limitFile >> limit && usedFile >> used && limit > used)
+        available = std::min(available, limit - used);
+    return available;
+}
+
+std::uint64_t residentMemoryBytes() {
+    return procKilobytes("/proc/self/status", "VmRSS:");
+}
+
+std::uint64_t peakResidentMemoryBytes() {
+    return procKilobytes("/proc/self/status", "VmHWM:");
+}
+
+} // namespace linnet::core

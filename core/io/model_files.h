@@ -1,0 +1,33 @@
+// Opens what a person calls a model: a Hugging Face folder or a .gguf file.
+#pragma once
+
+#include "core/io/model_config.h"
+#include "core/io/tokenizer.h"
+#include "core/io/weight_source.h"
+
+#include <filesystem>
+#include <memory>
+
+namespace linnet::core {
+
+struct ModelFiles {
+    std::filesystem::path path;
+    ModelConfig config;
+    std::shared_ptr<const WeightSource> weights;
+    std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+// Reads headers, config and tokenizer, no weights; checks that every tensor that the config calls for is there, with the
+// expected shape, and that none is unexpected in kind. Throws Failure naming file, tensor or key, expected and found.
+ModelFiles openModelFiles(const std::filesystem::path& path);
+
+// The parts, for tests and for other readers. Each throws as above.
+std::unique_ptr<WeightSource> openSafetensorsFile(const std::filesystem::path& file);    // one file, own tensor names
+std::unique_ptr<WeightSource> openSafetensorsFolder(const std::filesystem::path& folder); // model.safetensors or index
+std::unique_ptr<WeightSource> openGguf(const std::filesystem::path& file);               // names mapped to Hugging Face's
+ModelConfig readHfConfig(const std::filesystem::path& configJson);
+ModelConfig readGgufConfig(const std::filesystem::path& gguf);
+std::unique_ptr<Tokenizer> openTokenizerJson(const std::filesystem::path& folder); // tokenizer.json (+ _config, chat_template)
+std::unique_ptr<Tokenizer> openGgufTokenizer(const std::filesystem::path& gguf);
+
+} // namespace linnet::core
