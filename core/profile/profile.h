@@ -1,0 +1,50 @@
+// Per-head statistics of a teacher's attention (method.md section 1), streamed: memory grows with T, never T x T.
+#pragma once
+
+#include "core/base/control.h"
+#include "core/base/json.h"
+#include "core/data/text_data.h"
+#include "core/model/model_api.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace linnet::core {
+
+struct Measured {
+    double mean = 0, se = 0; // standard error over sequences; NaN with one sequence (null in JSON)
+};
+
+struct HeadProfile {
+    Measured distance;          // tokens
+    double p10 = 0, p50 = 0, p90 = 0; // of attention mass by distance, tokens
+    Measured distanceNoSink;    // tokens; first 4 keys dropped, first 8 rows left out
+    double medianNoSink = 0;    // tokens
+    Measured entropy;           // nats
+    double concentrationLayer = 0, concentrationAbsolute = 0;
+    double rmsPreO = 0, rmsPostO = 0; // of A V, and of W_O's columns of this head applied to it
+    double sinkMass = 0, previousMass = 0, selfMass = 0;
+    std::vector<double> histogram, histogramNoSink; // mass by distance over Profile::edges, each sums to 1
+};
+
+struct Profile {
+    int schema = 1;
+    std::string modelName, modelHash, dataHash;
+    std::int64_t tokens = 0, sequences = 0, seqLen = 0;
+    std::int64_t kvHeads = 0;
+    std::vector<double> edges; // bin i holds distances edges[i] <= d < edges[i + 1]
+    std::vector<std::vector<HeadProfile>> layers; // [layer][head]
+};
+
+struct ProfileOptions {
+    int binsPerOctave = 2; // 0 = exact, one bin a distance
+    std::filesystem::path cacheFolder; // "" = no cache; key: teacher hash + data hash + settings. Holds finished sequences too: a
+                                       // stopped profile goes on where it was.
+};
+
+Result<Profile> profileModel(const Model& model, const TokenWindows& windows, const ProfileOptions& options, const Control& control = {});
+Json profileToJson(const Profile& profile); // the keys of the command-line contract
+Profile profileFromJson(const Json& json, const std::string& origin); // throws Failure
+
+} // namespace linnet::core
