@@ -1,0 +1,101 @@
+// The whole conversion: recipe in, run folder out. Torch-free: what the command line and the window see.
+//
+// Run folder: recipe.json (frozen), samples.safetensors, state.json, profile.json, metrics.jsonl, checkpoints/, report.json,
+// log.txt, environment.json. It can be read while the run goes on; a stopped or killed run goes on with resumeRun.
+#pragma once
+
+#include "core/base/control.h"
+#include "core/base/json.h"
+#include "core/base/result.h"
+#include "core/evaluate/evaluate.h"
+#include "core/profile/profile.h"
+#include "core/recipe/recipe.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace linnet::core {
+
+struct MetricRow { // one line of metrics.jsonl
+    double time = 0; // seconds since the run began, pauses and interruptions included once
+    std::string stage = "align";
+    std::int64_t layer = -1, step = 0, tokens = 0;
+    double loss = 0, lr = 0, gradNorm = 0, tokensPerSecond = 0;
+    std::optional<double> heldOutLoss, relativeLoss; // MSE / mean square of the target, on the held-out windows
+};
+Json metricToJson(const MetricRow& row);
+Result<std::vector<MetricRow>> readMetrics(const std::filesystem::path& run); // tolerates a torn last line
+
+struct StageReport {
+    std::string name; // data, teacher, profile, select, align, evaluate
+    double seconds = 0;
+    std::int64_t steps = 0, tokens = 0;
+    std::optional<double> lossFirst, lossLast; // means over the converted layers
+};
+
+struct Report {
+    std::filesystem::path run;
+    std::vector<std::int64_t> keptLayers, convertedLayers;
+    std::vector<StageReport> stages;
+    std::map<std::string, Evaluation> evaluation; // teacher, naive, zero_gate, student (those that were measured)
+    std::uint64_t peakMemoryBytes = 0;
+    std::vector<std::string> notes; // what a Gated DeltaNet layer cannot hold and what became of it; warnings
+};
+Json reportToJson(const Report& report);
+Report reportFromJson(const Json& json, const std::string& origin);
+Result<Report> readReport(const std::filesystem::path& run);
+
+struct LayerScore {
+    std::int64_t layer = 0;
+    double score = 0; // lower: cheaper to convert
+};
+struct Selection {
+    std::string method, unit;        // "bypass", "nats of loss"
+    std::vector<LayerScore> ranking; // cheapest first
+    std::vector<std::int64_t> kept;  // sorted
+};
+
+struct ConvertOptions {
+    bool baselines = true;                 // naive and zero-gate evaluated too
+    std::filesystem::path cacheFolder;     // profiles; "" = none
+    std::function<void(const MetricRow&)> onMetric;
+    std::function<void(const std::string& stage)> onStage;
+    std::function<void(const std::string& name, const Evaluation&)> onEvaluation;
+    std::function<void(const Selection&)> onSelection;
+    ModelPtr teacher;                      // already loaded (same source, device and dtype): used instead of opening it again
+};
+
+// Refuses a folder that exists and is not empty. Cancelled (by control.stop): a checkpoint is written first.
+Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, const ConvertOptions& options, const Control& control);
+// Goes on exactly: the same numbers as an undisturbed run. A finished run returns its report.
+Result<Report> resumeRun(const std::filesystem::path& run, const ConvertOptions& options, const Control& control);
+
+// Layer ranking. bypass: rise of the loss with one layer's attention removed. (kl, greedy, restore, ga-s2, score: refused by
+// name until their issue.)
+Result<Selection> selectLayers(const Model& teacher, const std::string& method, std::int64_t keep, const TokenWindows& windows,
+                               const Control& control);
+
+// The automatic targets that a preset would use, per layer and head: shown beside measured and user values.
+std::vector<std::vector<HeadTarget>> automaticTargets(const Profile& profile, const std::string& preset);
+
+struct Estimate {
+    std::uint64_t memoryBytes = 0, diskBytes = 0, cacheBytesAt32k = 0, teacherCacheBytesAt32k = 0;
+    double seconds = 0;      // rough: counts FLOPs against a speed measured in milliseconds on this device
+    std::int64_t tokens = 0; // that pass through a model
+    std::int64_t keptLayers = 0, convertedLayers = 0;
+};
+Result<Estimate> estimateRun(const Recipe& recipe, const ModelInfo& teacher);
+
+// `default` and relative paths resolved to what is on this machine (environment, then the cache that set-up fills).
+std::filesystem::path defaultTeacher(); // throws Failure{NotFound} saying how to install it
+std::filesystem::path defaultText();
+std::filesystem::path cacheFolder(); // $XDG_CACHE_HOME/linnet
+TokenWindows windowsOf(const Model& model, const std::vector<std::string>& text, std::int64_t seqLen, std::int64_t tokens,
+                       std::uint64_t seed, const Control& control); // TEXT, default or self:N; throws Failure
+std::vector<std::string> resolveText(const std::vector<std::string>& text); // default -> path; throws
+
+} // namespace linnet::core

@@ -1,0 +1,41 @@
+// Checkpoints for other runtimes. Every export is reloaded and compared before it is called done; the write is atomic.
+#pragma once
+
+#include "core/base/control.h"
+#include "core/base/json.h"
+#include "core/base/result.h"
+#include "core/model/model_api.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace linnet::core {
+
+struct ExportOptions {
+    std::string format = "hf"; // hf; qwen3.5, gguf and fla are refused by name until their issue
+    std::string dtype = "f32"; // f32 | bf16 | f16
+    bool verify = true;
+};
+
+struct Parity { // of the reloaded folder against the student in memory, on a fixed probe
+    double maxAbsLogit = 0, meanKl = 0, top1Agreement = 0;
+    std::int64_t tokens = 0;
+};
+
+struct ExportReport {
+    std::filesystem::path folder;
+    std::string format;
+    std::vector<std::string> files;
+    bool exact = false; // the stored values are the student's own, bit for bit
+    bool verified = false;
+    Parity parity;
+};
+Json exportReportToJson(const ExportReport& report);
+
+// `student`: a run folder or a model folder. `out` must not exist or be empty; it appears whole or not at all.
+Result<ExportReport> exportModel(const std::filesystem::path& student, const std::filesystem::path& out,
+                                 const ExportOptions& options, const RunOptions& run, const Control& control = {});
+Result<ExportReport> verifyExport(const std::filesystem::path& folder, const RunOptions& run, const Control& control = {});
+
+} // namespace linnet::core
