@@ -1,0 +1,35 @@
+// Stage 2: one layer's mixer learns to give the teacher's attention output for the teacher's inputs (method.md section 5).
+#pragma once
+
+#include "core/convert/calibration.h"
+#include "core/convert/convert.h"
+
+namespace linnet::core {
+
+// Everything that a later step depends on: enough to go on bit for bit.
+struct AlignState {
+    LinearLayer parameters;    // float32 masters
+    std::vector<at::Tensor> first, second; // AdamW moments in the order of LinearLayer::names()
+    std::int64_t step = 0;     // finished steps
+    LinearLayer best;          // the state whose held-out loss was measured lowest
+    std::int64_t bestStep = -1;
+    double bestLoss = 0;
+    double lossFirst = 0, lossLast = 0;
+};
+AlignState freshAlignState(LinearLayer start);
+
+struct AlignJob {
+    const Model& teacher;
+    std::int64_t layer;
+    const Recipe& recipe;
+    const at::Tensor& x;      // [N, T, hidden]
+    const at::Tensor& target; // [N, T, hidden]
+    std::function<void(const MetricRow&)> onMetric;
+    std::function<void(const AlignState&)> save;                  // called at times, and before Cancelled leaves
+    std::function<void(std::int64_t step, double loss)> onStep;   // for progress; may throw Cancelled
+};
+
+// Runs to recipe.align.steps and returns the best measured layer.
+LinearLayer alignLayer(const AlignJob& job, AlignState& state);
+
+} // namespace linnet::core

@@ -1,0 +1,277 @@
+#include "core/torch_pch.h"
+
+#include "core/convert/calibration.h"
+
+#include "linnet/kernels/attention_statistics.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <numbers>
+
+namespace linnet::core {
+namespace {
+
+constexpr double kMinMeanLogit = 1e-3;      // a random row's mean is not divided by less
+constexpr double kPaperMinRate = 1e-3, kPaperMaxRate = 5;
+constexpr double kOutputGateShare = 0.01;   // lambda of the paper's output gate
+
+at::Tensor onDevice(const at::Tensor& tensor, const Model& model) {
+    return tensor.to(model.device(), at::kFloat);
+}
+
+// Parameters that the teacher does not have, drawn as flash-linear-attention does; the order of the draws is part of the seed.
+void drawNewParameters(LinearLayer& layer, const LayerContext& context) {
+    const auto& config = context.teacher.config();
+    at::Generator generator = at::detail::createCPUGenerator(1000 * context.recipe.seed + static_cast<std::uint64_t>(context.layer));
+    const auto uniform = [&](double low, double high) { return at::rand({config.heads}, generator) * (high - low) + low; };
+    const auto normal = [&](std::int64_t rows) { return onDevice(at::randn({rows, config.hiddenSize}, generator) * 0.02, context.teacher); };
+    const at::Tensor dt = uniform(std::log(1e-3), std::log(1e-1)).exp().clamp_min(1e-4);
+    layer.aProj = normal(config.heads);
+    layer.bProj = normal(config.heads);
+    layer.gProj = normal(config.heads * config.headDim);
+    layer.aLog = onDevice(uniform(1e-4, 16).log(), context.teacher);
+    layer.dtBias = onDevice(dt + at::log(-at::expm1(-dt)), context.teacher);
+    layer.oNorm = onDevice(at::ones({config.headDim}), context.teacher);
+}
+
+// q rows times E[exp(i w delta)] of each rotary pair under the head's sink-free distances: RoPE folded in expectation.
+at::Tensor foldRope(const at::Tensor& q, const LayerContext& context) {
+    if (!context.profile)
+        fail(ErrorCode::Usage, "treatment.rope = fold needs the profile of the calibration windows");
+    const auto& config = context.teacher.config();
+    const auto& profile = *context.profile;
+    const auto bins = static_cast<std::int64_t>(profile.edges.size()) - 1;
+    const auto last = static_cast<std::int64_t>(profile.edges.back());
+    const at::Tensor cos = context.teacher.ropeCos(last).narrow(0, 0, last).to(at::kCPU, at::kDouble);
+    const at::Tensor sin = context.teacher.ropeSin(last).narrow(0, 0, last).to(at::kCPU, at::kDouble);
+    at::Tensor mass = at::zeros({config.heads, last}, at::kDouble);
+    for (std::int64_t h = 0; h < config.heads; ++h) {
+        const auto& histogram = profile.layers[static_cast<std::size_t>(context.layer)][static_cast<std::size_t>(h)].histogramNoSink;
+        for (std::int64_t bin = 0; bin < bins; ++bin) {
+            const auto from = static_cast<std::int64_t>(profile.edges[static_cast<std::size_t>(bin)]);
+            const auto to = static_cast<std::int64_t>(profile.edges[static_cast<std::size_t>(bin) + 1]);
+            mass[h].narrow(0, from, to - from).fill_(histogram[static_cast<std::size_t>(bin)] / static_cast<double>(to - from));
+        }
+    }
+    const auto half = config.headDim / 2;
+    const at::Tensor c = onDevice(mass.matmul(cos.narrow(1, 0, half)), context.teacher).unsqueeze(-1); // [H, D/2, 1]
+    const at::Tensor s = onDevice(mass.matmul(sin.narrow(1, 0, half)), context.teacher).unsqueeze(-1);
+    const at::Tensor pairs = q.view({config.heads, 2, half, -1});
+    const at::Tensor a = pairs.select(1, 0), b = pairs.select(1, 1);
+    return at::stack({a * c - b * s, b * c + a * s}, 1).reshape(q.sizes());
+}
+
+// q, k, v rows of the teacher with what a Gated DeltaNet layer cannot hold folded in or dropped, as the recipe says.
+void copyProjections(LinearLayer& layer, const LayerContext& context, bool scrambled) {
+    const auto& config = context.teacher.config();
+    const auto& attention = context.weights.attention;
+    at::Tensor qkv = onDevice(attention.qkv, context.teacher);
+    if (attention.qkvBias.defined() && context.recipe.biasTreatment == "fold") {
+        // least squares of the constant b on x: dW = b m' (Sigma + lambda I)^-1
+        const at::Tensor row = at::linalg_solve(context.moments.second, context.moments.mean.unsqueeze(-1)).squeeze(-1);
+        qkv = qkv + at::outer(onDevice(attention.qkvBias, context.teacher), onDevice(row, context.teacher));
+    }
+    const auto queryRows = config.heads * config.headDim, keyRows = config.kvHeads * config.headDim;
+    at::Tensor q = qkv.narrow(0, 0, queryRows), k = qkv.narrow(0, queryRows, keyRows);
+    if (attention.qNorm.defined() && context.recipe.qkNormTreatment == "fold") {
+        q = q * onDevice(attention.qNorm, context.teacher).repeat({config.heads}).unsqueeze(-1);
+        k = k * onDevice(attention.kNorm, context.teacher).repeat({config.kvHeads}).unsqueeze(-1);
+    }
+    if (context.recipe.ropeTreatment == "fold")
+        q = foldRope(q, context);
+    layer.qProj = q.clone();
+    layer.kProj = expandKeyValueRows(k, config.kvHeads, config.groupSize(), scrambled);
+    layer.vProj = expandKeyValueRows(qkv.narrow(0, queryRows + keyRows, keyRows), config.kvHeads, config.groupSize(), scrambled);
+    layer.oProj = onDevice(attention.o, context.teacher).clone();
+    at::Tensor identity = at::zeros({queryRows, kConvTaps});
+    identity.select(1, kConvTaps - 1).fill_(1);
+    layer.qConv = onDevice(identity, context.teacher);
+    layer.kConv = layer.qConv.clone();
+    layer.vConv = layer.qConv.clone();
+}
+
+void setDecay(LinearLayer& layer, std::int64_t head, double rate) {
+    layer.aLog[head].zero_();
+    layer.aProj[head].zero_();
+    layer.dtBias[head].fill_(inverseSoftplus(rate));
+}
+
+// What the stages of [TC] section 3 read of one layer, from the profile or (bug for bug) from four short sequences.
+struct PaperStatistics {
+    std::vector<double> distance, concentration; // [H]
+    at::Tensor x, heads;                         // the tokens that sigma and alpha are measured on
+};
+
+PaperStatistics fromProfile(const LayerContext& context) {
+    if (!context.profile)
+        fail(ErrorCode::Usage, "preset paper needs the profile of the calibration windows");
+    PaperStatistics result{{}, {}, context.capture.x, context.capture.heads};
+    for (const auto& head : context.profile->layers[static_cast<std::size_t>(context.layer)]) {
+        result.distance.push_back(head.distance.mean);
+        result.concentration.push_back(head.concentrationLayer);
+    }
+    return result;
+}
+
+// The released code: four sequences of 256 tokens, and a token's distance to itself counted as one half.
+PaperStatistics asReleased(const LayerContext& context) {
+    const auto& config = context.teacher.config();
+    const auto sequences = std::min<std::int64_t>(4, context.capture.x.size(0)), tokens = std::min<std::int64_t>(256, context.capture.x.size(1));
+    const auto cut = [&](const at::Tensor& t) { return t.narrow(0, 0, sequences).narrow(1, 0, tokens); };
+    PaperStatistics result{{}, {}, cut(context.capture.x), cut(context.capture.heads)};
+    const auto qkv = queryKeyValue(context.teacher, context.weights, result.x);
+    const auto host = [](const at::Tensor& t) { return t.to(at::kCPU, at::kFloat).contiguous(); };
+    const at::Tensor q = host(qkv.q), k = host(qkv.k), v = host(qkv.v);
+    const at::Tensor distance = at::zeros({sequences, config.heads}, at::kDouble), self = at::zeros_like(distance), entropy = at::zeros_like(distance);
+    kernels::AttentionStatisticsParams params;
+    params.q = q.data_ptr<float>(), params.k = k.data_ptr<float>(), params.v = v.data_ptr<float>();
+    params.batch = sequences, params.heads = config.heads, params.kvHeads = config.kvHeads, params.tokens = tokens;
+    params.headDim = config.headDim, params.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config.headDim)));
+    params.qBatchStride = q.stride(0), params.qHeadStride = q.stride(1), params.qTokenStride = q.stride(2);
+    params.kBatchStride = k.stride(0), params.kHeadStride = k.stride(1), params.kTokenStride = k.stride(2);
+    params.vBatchStride = v.stride(0), params.vHeadStride = v.stride(1), params.vTokenStride = v.stride(2);
+    params.distance = distance.data_ptr<double>(), params.selfMass = self.data_ptr<double>(), params.entropy = entropy.data_ptr<double>();
+    params.threads = at::get_num_threads();
+    kernels::attentionStatistics(params);
+    const at::Tensor d = (distance + 0.5 * self).mean(0).clamp_min(0.5), e = entropy.mean(0);
+    const at::Tensor c = 1 - (e - e.min()) / (e.max() - e.min()).clamp_min(1e-3);
+    for (std::int64_t h = 0; h < config.heads; ++h) {
+        result.distance.push_back(d[h].item<double>());
+        result.concentration.push_back(c[h].item<double>());
+    }
+    return result;
+}
+
+// sigma* = sum(y_T y_S) / sum(y_S^2) per head, y_S the student's readout before the norm. [H]
+at::Tensor valueScale(const LinearLayer& layer, const LayerContext& context, const PaperStatistics& statistics, double readoutScale) {
+    const auto shape = context.teacher.linearShape();
+    at::Tensor cross = at::zeros({shape.heads}, at::kDouble), square = cross.clone();
+    for (std::int64_t n = 0; n < statistics.x.size(0); n += 8) {
+        const auto count = std::min<std::int64_t>(8, statistics.x.size(0) - n);
+        const at::Tensor x = statistics.x.narrow(0, n, count).to(at::kFloat);
+        const at::Tensor student = linearReadout(mixerSpec(context.recipe.mixer), shape, layer, x).raw * readoutScale;
+        const at::Tensor teacher = statistics.heads.narrow(0, n, count).to(at::kFloat).view(student.sizes());
+        cross += (student * teacher).sum(at::IntArrayRef{0, 1, 3}).to(at::kCPU, at::kDouble);
+        square += student.square().sum(at::IntArrayRef{0, 1, 3}).to(at::kCPU, at::kDouble);
+    }
+    return (cross / square.clamp_min(1e-8)).clamp(0.1, 10);
+}
+
+void applyPaper(LinearLayer& layer, const LayerContext& context, bool released) {
+    const auto& config = context.teacher.config();
+    const auto statistics = released ? asReleased(context) : fromProfile(context);
+    const at::Tensor releasedDecayRow = layer.aProj.clone();
+    for (std::int64_t h = 0; h < config.heads; ++h) {
+        setDecay(layer, h, std::clamp(std::numbers::ln2 / statistics.distance[static_cast<std::size_t>(h)], kPaperMinRate, kPaperMaxRate));
+        const double target = logit(0.3 + 0.4 * statistics.concentration[static_cast<std::size_t>(h)]);
+        at::Tensor row = layer.bProj[h];
+        if (released) {
+            const double meanAbs = std::max(row.abs().mean().item<double>(), 1e-8);
+            row.mul_(target / (meanAbs * std::sqrt(static_cast<double>(config.hiddenSize))));
+        } else {
+            double mean = row.to(at::kDouble).dot(context.moments.mean).item<double>();
+            if (std::abs(mean) < kMinMeanLogit)
+                mean = kMinMeanLogit;
+            row.mul_(target / mean);
+        }
+    }
+    if (released)
+        layer.aProj = releasedDecayRow; // left random there
+    // the released code forgets the readout's D^-0.5
+    const double readoutScale = released ? std::sqrt(static_cast<double>(config.headDim)) : 1.0;
+    const at::Tensor sigma = onDevice(valueScale(layer, context, statistics, readoutScale), context.teacher);
+    layer.vProj = layer.vProj * sigma.repeat_interleave(config.headDim).unsqueeze(-1);
+    const at::Tensor value = at::silu(statistics.x.to(at::kFloat).matmul(layer.vProj.t()));
+    const double alpha = kOutputGateShare * std::sqrt(statistics.heads.to(at::kFloat).square().mean().item<double>()) /
+                         std::max(std::sqrt(value.square().mean().item<double>()), 1e-8);
+    layer.gProj = layer.vProj * alpha;
+}
+
+// A person's values, over whatever the preset made.
+void applyTargets(LinearLayer& layer, const LayerContext& context) {
+    const auto found = context.recipe.targets.find(context.layer);
+    if (found == context.recipe.targets.end())
+        return;
+    const auto D = context.teacher.config().headDim;
+    const at::Tensor unit = onDevice(context.moments.unitRow(), context.teacher);
+    for (const auto& [head, target] : found->second) {
+        if (target.halfLife)
+            setDecay(layer, head, decayRate(*target.halfLife));
+        if (target.beta)
+            layer.bProj[head].copy_(unit * logit(*target.beta));
+        if (target.outputGate)
+            layer.gProj.narrow(0, head * D, D).copy_((unit * inverseSiLU(*target.outputGate)).expand({D, -1}));
+        if (target.valueScale)
+            layer.oProj.narrow(1, head * D, D).mul_(*target.valueScale);
+    }
+}
+
+} // namespace
+
+at::Tensor InputMoments::unitRow() const {
+    const at::Tensor row = at::linalg_solve(second, mean.unsqueeze(-1)).squeeze(-1);
+    return row / mean.dot(row);
+}
+
+InputMoments inputMoments(const at::Tensor& x) {
+    const auto hidden = x.size(-1);
+    const auto options = x.options().dtype(at::kDouble);
+    at::Tensor mean = at::zeros({hidden}, options), second = at::zeros({hidden, hidden}, options);
+    for (std::int64_t n = 0; n < x.size(0); ++n) { // float32 products of one sequence, summed in float64
+        const at::Tensor rows = x[n].to(at::kFloat);
+        mean += rows.sum(0).to(at::kDouble);
+        second += rows.t().matmul(rows).to(at::kDouble);
+    }
+    const auto count = static_cast<double>(x.size(0) * x.size(1));
+    second = second / count;
+    second.diagonal().add_(1e-5 * second.diagonal().mean().item<double>());
+    return {mean / count, second};
+}
+
+LinearLayer initialLayer(const LayerContext& context, const std::string& preset) {
+    const at::NoGradGuard noGradients;
+    LinearLayer layer;
+    const bool reference = preset == "reference";
+    copyProjections(layer, context, reference);
+    drawNewParameters(layer, context);
+    if (preset == "zero-gate")
+        layer.gProj.zero_();
+    else if (preset == "small-gate")
+        layer.gProj.mul_(0.02);
+    else if (preset == "paper" || reference)
+        applyPaper(layer, context, reference);
+    else if (preset != "naive" && preset != "alignment-only")
+        fail(ErrorCode::Usage, "preset " + preset + " has no start of its own", {{"key", "preset"}, {"found", preset}});
+    applyTargets(layer, context);
+    return mapped(layer, [](const at::Tensor& t) { return t.contiguous(); });
+}
+
+at::Tensor expandKeyValueRows(const at::Tensor& weight, std::int64_t kvHeads, std::int64_t group, bool scrambled) {
+    if (scrambled) // what the released code of both papers does: rows repeated inside a head
+        return weight.repeat_interleave(group, 0);
+    return weight.view({kvHeads, weight.size(0) / kvHeads, -1}).repeat_interleave(group, 0).reshape({weight.size(0) * group, -1});
+}
+
+double inverseSoftplus(double y) {
+    return y + std::log(-std::expm1(-y));
+}
+
+double inverseSiLU(double y) {
+    if (y <= 0)
+        return 0;
+    double u = y + 1; // Newton on a convex, rising function from above
+    for (int i = 0; i < 100; ++i) {
+        const double s = 1 / (1 + std::exp(-u));
+        u -= (u * s - y) / (s * (1 + u * (1 - s)));
+    }
+    return u;
+}
+
+double logit(double p) {
+    return std::log(p / (1 - p));
+}
+
+double decayRate(double halfLife) {
+    return std::max(std::numbers::ln2 / halfLife, 1e-4);
+}
+
+} // namespace linnet::core

@@ -1,0 +1,48 @@
+// Stage 1: the closed-form start of one converted layer from the teacher's weights and statistics (method.md sections 2 to 4;
+// Taylor-Calibrate, arXiv 2606.16429 section 3).
+#pragma once
+
+#include "core/model/model.h"
+#include "core/profile/profile.h"
+#include "core/recipe/recipe.h"
+
+namespace linnet::core {
+
+// What a layer does on the calibration windows: N sequences of T tokens.
+struct LayerCapture {
+    at::Tensor x;      // [N, T, hidden] input of the token mixer, model dtype
+    at::Tensor heads;  // [N, T, H*D] the teacher's A V before W_O
+    at::Tensor target; // [N, T, hidden] the teacher's attention output after W_O
+};
+
+// First and second moments of a layer's inputs, float64.
+struct InputMoments {
+    at::Tensor mean;   // [hidden]
+    at::Tensor second; // [hidden, hidden], 1e-5 of its mean diagonal added
+    // The least-variance row w with mean(w x) = 1: second^-1 mean / (mean' second^-1 mean). [hidden]
+    at::Tensor unitRow() const;
+};
+InputMoments inputMoments(const at::Tensor& x);
+
+// Everything of one layer that a start depends on.
+struct LayerContext {
+    const Model& teacher;
+    const LayerWeights& weights;
+    std::int64_t layer;
+    const Recipe& recipe;
+    const LayerCapture& capture;
+    const InputMoments& moments;
+    const Profile* profile; // of the calibration windows; needed by `paper` and by the folded RoPE only
+};
+
+// float32 parameters on the teacher's device: projections copied block-wise, new parameters by `preset`, then the recipe's targets.
+LinearLayer initialLayer(const LayerContext& context, const std::string& preset);
+
+// The pieces, each one home of its formula.
+at::Tensor expandKeyValueRows(const at::Tensor& weight, std::int64_t kvHeads, std::int64_t group, bool scrambled); // [K D, in] -> [H D, in]
+double inverseSoftplus(double y);
+double inverseSiLU(double y); // rising branch, y >= 0
+double logit(double p);
+double decayRate(double halfLife); // ln 2 / half-life, floor 1e-4 (no decay)
+
+} // namespace linnet::core

@@ -1,0 +1,167 @@
+#include "core/torch_pch.h"
+
+#include "core/convert/run_folder.h"
+
+#include "core/base/files.h"
+#include "core/convert/tensor_file.h"
+
+#include <ctime>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace linnet::core {
+namespace {
+
+std::string alignName(std::int64_t layer) {
+    return "checkpoints/align_" + std::to_string(layer);
+}
+
+// Tensors of one LinearLayer under a prefix, in the order of names().
+void appendLayer(NamedTensors& tensors, const std::string& prefix, const LinearLayer& layer) {
+    layer.forEach([&](const std::string& name, const at::Tensor& tensor) { tensors.emplace_back(prefix + name, tensor); });
+}
+
+LinearLayer takeLayer(const std::map<std::string, at::Tensor>& tensors, const std::string& prefix) {
+    LinearLayer layer;
+    layer.forEach([&](const std::string& name, at::Tensor& tensor) { tensor = tensors.at(prefix + name); });
+    return layer;
+}
+
+} // namespace
+
+RunFolder::RunFolder(std::filesystem::path path) : m_path(std::filesystem::absolute(std::move(path))) {
+    const auto lockFile = file(".lock");
+    m_lock = ::open(lockFile.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (m_lock < 0)
+        fail(ErrorCode::Io, "can't write in run folder " + m_path.string(), {{"file", m_path.string()}});
+    if (::flock(m_lock, LOCK_EX | LOCK_NB) != 0) {
+        ::close(m_lock);
+        m_lock = -1;
+        fail(ErrorCode::Usage, "run folder " + m_path.string() + " is in use by another process", {{"file", m_path.string()}});
+    }
+}
+
+RunFolder::RunFolder(RunFolder&& other) noexcept
+    : m_path(std::move(other.m_path)), m_state(std::move(other.m_state)), m_lock(std::exchange(other.m_lock, -1)),
+      m_earlierSeconds(other.m_earlierSeconds), m_begin(other.m_begin), m_metrics(std::move(other.m_metrics)), m_log(std::move(other.m_log)) {}
+
+RunFolder::~RunFolder() {
+    if (m_lock >= 0)
+        ::close(m_lock);
+}
+
+RunFolder RunFolder::create(const std::filesystem::path& path, const Recipe& recipe) {
+    std::error_code failed;
+    if (std::filesystem::exists(path) && (!std::filesystem::is_directory(path) || !std::filesystem::is_empty(path)))
+        fail(ErrorCode::Usage, "run folder " + path.string() + " exists and is not empty; choose another, or resume it",
+             {{"option", "--run"}, {"file", path.string()}});
+    std::filesystem::create_directories(path / "checkpoints", failed);
+    if (failed)
+        fail(ErrorCode::Io, "can't make run folder " + path.string() + ": " + failed.message(), {{"file", path.string()}});
+    orFail(writeRecipe(path / "recipe.json", recipe));
+    return open(path);
+}
+
+RunFolder RunFolder::open(const std::filesystem::path& path) {
+    if (!std::filesystem::exists(path / "recipe.json"))
+        fail(ErrorCode::NotFound, path.string() + " is no run folder: it has no recipe.json", {{"file", (path / "recipe.json").string()}});
+    RunFolder run(path);
+    std::filesystem::create_directories(run.file("checkpoints"));
+    if (std::filesystem::exists(run.file("state.json"))) {
+        run.m_state = readJsonFile(run.file("state.json"));
+        run.m_earlierSeconds = run.m_state.value("seconds", 0.0);
+    }
+    run.m_log.open(run.file("log.txt"), std::ios::app);
+    run.m_metrics.open(run.file("metrics.jsonl"), std::ios::app);
+    return run;
+}
+
+Recipe RunFolder::recipe() const {
+    return orFail(readRecipe(file("recipe.json")));
+}
+
+double RunFolder::secondsSoFar() const {
+    return m_earlierSeconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - m_begin).count();
+}
+
+void RunFolder::save() {
+    m_state["seconds"] = secondsSoFar();
+    writeFileAtomically(file("state.json"), m_state.dump(1) + "\n");
+}
+
+void RunFolder::log(const std::string& line) {
+    const std::time_t now = std::time(nullptr);
+    char stamp[32];
+    std::strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S ", std::localtime(&now));
+    m_log << stamp << line << std::endl;
+}
+
+void RunFolder::appendMetric(const MetricRow& row) {
+    m_metrics << metricToJson(row).dump() << std::endl;
+}
+
+void RunFolder::dropMetrics(std::int64_t layer, std::int64_t fromStep) {
+    m_metrics.close();
+    std::string kept;
+    for (const auto& row : orFail(readMetrics(m_path)))
+        if (row.layer != layer || row.step < fromStep)
+            kept += metricToJson(row).dump() + "\n";
+    writeFileAtomically(file("metrics.jsonl"), kept);
+    m_metrics.open(file("metrics.jsonl"), std::ios::app);
+}
+
+void RunFolder::saveAlign(std::int64_t layer, const AlignState& state) {
+    const auto tensorsName = alignName(layer) + "_" + std::to_string(state.step) + ".safetensors";
+    NamedTensors tensors;
+    appendLayer(tensors, "parameters.", state.parameters);
+    appendLayer(tensors, "best.", state.best);
+    const auto names = LinearLayer::names();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        tensors.emplace_back("first." + names[i], state.first[i]);
+        tensors.emplace_back("second." + names[i], state.second[i]);
+    }
+    saveTensors(file(tensorsName), tensors);
+    const auto small = file(alignName(layer) + ".json");
+    const std::string previous = std::filesystem::exists(small) ? readJsonFile(small).at("tensors").get<std::string>() : "";
+    writeFileAtomically(small, Json{{"tensors", tensorsName}, {"step", state.step}, {"best_step", state.bestStep}, {"best_loss", state.bestLoss},
+                                    {"loss_first", state.lossFirst}, {"loss_last", state.lossLast}}.dump(1) + "\n");
+    if (!previous.empty() && previous != tensorsName)
+        std::filesystem::remove(file(previous));
+    save();
+}
+
+bool RunFolder::loadAlign(std::int64_t layer, at::Device device, AlignState& state) const {
+    const auto small = file(alignName(layer) + ".json");
+    if (!std::filesystem::exists(small))
+        return false;
+    const Json json = readJsonFile(small);
+    std::map<std::string, at::Tensor> tensors;
+    for (auto& [name, tensor] : loadTensors(file(json.at("tensors").get<std::string>()), device))
+        tensors[name] = tensor;
+    state.parameters = takeLayer(tensors, "parameters.");
+    state.best = takeLayer(tensors, "best.");
+    state.first.clear();
+    state.second.clear();
+    for (const auto& name : LinearLayer::names()) {
+        state.first.push_back(tensors.at("first." + name));
+        state.second.push_back(tensors.at("second." + name));
+    }
+    state.step = json.at("step").get<std::int64_t>();
+    state.bestStep = json.at("best_step").get<std::int64_t>();
+    state.bestLoss = json.at("best_loss").get<double>();
+    state.lossFirst = json.at("loss_first").get<double>();
+    state.lossLast = json.at("loss_last").get<double>();
+    return true;
+}
+
+void RunFolder::removeAlign(std::int64_t layer) {
+    const auto small = file(alignName(layer) + ".json");
+    if (!std::filesystem::exists(small))
+        return;
+    const auto tensors = readJsonFile(small).at("tensors").get<std::string>();
+    std::filesystem::remove(small); // the small file first: without it the tensors are never looked for
+    std::filesystem::remove(file(tensors));
+}
+
+} // namespace linnet::core
