@@ -1,0 +1,65 @@
+#include "core/torch_pch.h"
+
+#include "core/convert/convert.h"
+
+#include "core/base/files.h"
+#include "core/convert/pipeline.h"
+#include "core/convert/select.h"
+#include "core/model/device.h"
+
+namespace linnet::core {
+namespace {
+
+Report execute(RunFolder& run, const ConvertOptions& options, const Control& control) {
+    Control logged = control;
+    logged.onLog = [&](const std::string& line) {
+        run.log(line);
+        control.log(line);
+    };
+    try {
+        return Pipeline(run, options, logged).execute();
+    } catch (const Failure& failure) {
+        run.log(std::string(failure.error.code == ErrorCode::Cancelled ? "stopped: " : "failed: ") + failure.error.message);
+        throw;
+    } catch (const std::exception& error) {
+        run.log(std::string("failed: ") + error.what());
+        throw;
+    }
+}
+
+} // namespace
+
+Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, const ConvertOptions& options, const Control& control) {
+    return guarded([&] {
+        if (const auto errors = validateRecipe(recipe); !errors.empty())
+            throw Failure{errors.front()};
+        if (recipe.keep.kind == KeepRule::Kind::Method)
+            checkMethod(recipe.keep.method);
+        Recipe frozen = recipe; // absolute paths: the folder must go on from anywhere on this machine
+        frozen.teacherSource = recipe.teacherSource == "default" ? defaultTeacher().string() : resolvePath(recipe, recipe.teacherSource).string();
+        for (auto& text : frozen.dataText)
+            text = text == "default" ? defaultText().string() : resolvePath(recipe, text).string();
+        const auto info = orFail(readModelInfo(frozen.teacherSource)); // a wrong path fails before a folder is made
+        if (frozen.teacherHash.empty())
+            frozen.teacherHash = info.hash;
+        if (const auto kept = keptLayers(recipe, info.config.layers); kept && frozen.keep.kind == KeepRule::Kind::File) {
+            frozen.keep = KeepRule{KeepRule::Kind::Layers, 0, *kept, "", ""};
+        }
+        auto folder = RunFolder::create(run, frozen);
+        writeFileAtomically(folder.file("environment.json"),
+                            Json{{"device", deviceDescription(deviceFromName(frozen.device))}, {"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION}}.dump(1) + "\n");
+        return execute(folder, options, control);
+    });
+}
+
+Result<Report> resumeRun(const std::filesystem::path& run, const ConvertOptions& options, const Control& control) {
+    return guarded([&] {
+        auto folder = RunFolder::open(run);
+        if (folder.state().value("finished", false))
+            return orFail(readReport(run));
+        folder.log("resumed");
+        return execute(folder, options, control);
+    });
+}
+
+} // namespace linnet::core
