@@ -1,0 +1,82 @@
+// One thread owns the device. Commands go in and are done in order; events come out through a mailbox that the window drains
+// every 33 ms: the latest progress overwrites, metrics append, results and errors never drop. No Qt in this header's types but strings.
+#pragma once
+
+#include "core/convert/convert.h"
+#include "core/export/export.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+namespace linnet::app {
+
+enum class JobKind { Open, Profile, Convert, Resume, Evaluate, Generate, Export };
+
+struct Job {
+    JobKind kind = JobKind::Open;
+    std::uint64_t tag = 0;        // of the request; given back with every event
+    std::filesystem::path path;   // Open, Export: model; Convert, Resume: run folder
+    std::filesystem::path out;    // Export
+    core::Recipe recipe;          // Convert; Profile: data, seqLen, calibrationTokens
+    core::RunOptions run;
+    core::ExportOptions exporting;
+    std::string prompt;           // Generate
+};
+
+struct JobResult { // one of these ends each job
+    JobKind kind = JobKind::Open;
+    std::uint64_t tag = 0;
+    std::optional<core::Error> error; // code Cancelled: stopped on request
+    std::optional<core::ModelInfo> model;
+    std::shared_ptr<const core::Profile> profile;
+    std::optional<core::Report> report;
+    std::optional<core::Generation> generation;
+    std::optional<core::ExportReport> exported;
+    std::filesystem::path path;       // run folder or file concerned
+};
+
+struct Mail { // everything since the last drain
+    std::optional<core::Progress> progress;
+    std::vector<core::MetricRow> metrics;
+    std::vector<std::string> log;
+    std::vector<std::pair<std::string, core::Evaluation>> evaluations;
+    std::optional<core::Selection> selection;
+    std::vector<JobResult> results;
+    std::vector<std::string> stages;
+};
+
+class Worker {
+public:
+    Worker();
+    ~Worker(); // asks for a stop and joins
+    std::uint64_t submit(Job job); // returns the tag
+    void stop();   // the running job, after a checkpoint; queued ones are dropped with a Cancelled result
+    void pause();
+    void resume();
+    bool paused() const { return m_gate.paused(); }
+    bool busy() const { return m_busy.load(); }
+    Mail drain();
+
+private:
+    void loop();
+    JobResult execute(const Job& job, const core::Control& control);
+    core::Control control();
+    mutable std::mutex m_mutex;
+    std::condition_variable m_wake;
+    std::deque<Job> m_queue;
+    Mail m_mail;
+    core::PauseGate m_gate;
+    std::stop_source m_stop;
+    std::atomic<bool> m_busy = false;
+    bool m_quit = false;
+    std::uint64_t m_nextTag = 1;
+    core::ModelPtr m_model; // the opened teacher; the worker's own
+    std::thread m_thread;
+};
+
+} // namespace linnet::app

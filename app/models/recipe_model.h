@@ -1,0 +1,62 @@
+// The recipe under edit: every change is one undoable command; autosaved within 2 s of an edit.
+#pragma once
+
+#include "app/models/selection_model.h"
+#include "core/recipe/recipe.h"
+
+#include <QObject>
+#include <QTimer>
+#include <QUndoStack>
+
+namespace linnet::app {
+
+enum class TargetField { HalfLife, Beta, ValueScale, OutputGate };
+const char* targetKey(TargetField field); // "half_life", ...: as recipes have it
+std::optional<double> targetValue(const core::HeadTarget& target, TargetField field);
+
+class RecipeModel : public QObject {
+    Q_OBJECT
+public:
+    explicit RecipeModel(QObject* parent = nullptr);
+    const core::Recipe& recipe() const { return m_recipe; }
+    QUndoStack* undoStack() { return &m_undo; }
+    int layers() const { return m_layers; }
+    int heads() const { return m_heads; }
+    void setShape(int layers, int heads); // of the opened teacher; 0, 0 = none
+
+    void load(const core::Recipe& recipe); // no command: clears the undo stack
+    void replace(const core::Recipe& recipe, const QString& what); // one undoable command for any edit
+    core::HeadTarget target(HeadId head) const;
+
+    // Layer choice: sorted converted layers, or nullopt while a measurement (bypass:N) decides.
+    std::optional<std::vector<std::int64_t>> converted() const;
+    void setConverted(const std::vector<std::int64_t>& layers, const QString& what); // becomes layers:... of the kept ones
+    void setLayersConverted(const QList<int>& layers, bool converted);
+    void setKeepRule(const core::KeepRule& rule);
+    void setTarget(const QList<HeadId>& heads, TargetField field, std::optional<double> value); // nullopt = automatic again
+    void scaleTarget(const QList<HeadId>& heads, TargetField field, double factor, const std::vector<double>& from); // from: current values
+    void setLocked(const QList<HeadId>& heads, TargetField field, bool locked);
+    void resetTargets(const QList<HeadId>& heads);
+    std::vector<core::Error> problems() const;
+
+    QString autosaveFile() const; // AppDataLocation/autosave.json
+    bool restoreAutosave();       // true if one was there and valid
+    QDateTime lastAutosave() const { return m_lastAutosave; }
+Q_SIGNALS:
+    void changed();      // anything
+    void layersChanged();
+    void targetsChanged();
+    void autosaved();
+
+private:
+    friend class RecipeCommand;
+    void apply(const core::Recipe& recipe);
+    void autosave();
+    core::Recipe m_recipe;
+    QUndoStack m_undo;
+    QTimer m_autosave;
+    QDateTime m_lastAutosave;
+    int m_layers = 0, m_heads = 0;
+};
+
+} // namespace linnet::app

@@ -1,0 +1,95 @@
+// What the window is about: one teacher, its profile, the recipe, the selection, the running job and the runs. Panels read it,
+// listen to its signals and call its slots; none talks to the worker or to another panel.
+#pragma once
+
+#include "app/jobs/worker.h"
+#include "app/models/recipe_model.h"
+#include "app/models/selection_model.h"
+
+#include <QObject>
+#include <QTimer>
+
+namespace linnet::app {
+
+enum class JobState { Idle, Running, Pausing, Paused, Stopping };
+
+struct RunEntry { // of this session or found on disk
+    QString name, folder;
+    QString state; // running, paused, done, stopped (can be resumed), failed
+    std::vector<core::MetricRow> metrics;
+    std::map<std::string, core::Evaluation> evaluation;
+    std::optional<core::Report> report;
+};
+
+class Session : public QObject {
+    Q_OBJECT
+public:
+    explicit Session(QObject* parent = nullptr);
+    ~Session() override;
+
+    RecipeModel* recipe() { return &m_recipe; }
+    SelectionModel* selection() { return &m_selection; }
+    const std::optional<core::ModelInfo>& teacher() const { return m_teacher; }
+    const core::Profile* profile() const { return m_profile.get(); } // nullptr = not measured
+    const std::vector<std::vector<core::HeadTarget>>& automaticTargets() const { return m_automatic; }
+    const core::Selection* ranking() const { return m_ranking ? &*m_ranking : nullptr; }
+    const QList<std::shared_ptr<RunEntry>>& runs() const { return m_runs; }
+    std::shared_ptr<RunEntry> currentRun() const; // the newest, or nullptr
+    JobState jobState() const { return m_state; }
+    QString jobTitle() const { return m_jobTitle; } // "Converting: layer 12, step 40 of 100"
+    double jobFraction() const { return m_fraction; } // 0..1, -1 = unknown
+    QString jobEta() const { return m_eta; }          // "about 2 min left", ""
+    QStringList logLines() const { return m_log; }
+    QString runsFolder() const; // QSettings "runs/folder", default Documents/Linnet
+    QStringList recentModels() const;
+
+public Q_SLOTS:
+    void openTeacher(const QString& path); // "default" or a folder or .gguf; a run folder opens its teacher and its results
+    void profileTeacher();
+    void startRun();
+    void resumeRun(const QString& folder);
+    void pauseOrResume();
+    void stop(); // first: stop and save
+    void exportRun(const QString& folder, const QString& out, const core::ExportOptions& options);
+    void generate(const QString& prompt);
+
+Q_SIGNALS:
+    void teacherChanged();
+    void profileChanged();
+    void jobChanged();      // state, title, fraction, eta
+    void metricsAppended(const std::vector<core::MetricRow>& rows);
+    void stageStarted(const QString& stage);
+    void evaluationChanged(); // of the current run
+    void rankingChanged();
+    void runsChanged();
+    void logAppended(const QString& line);
+    void generated(const core::Generation& generation);
+    void exported(const core::ExportReport& report);
+    void failed(const QString& title, const core::Error& error); // shown by the window, with what to do
+    void notice(const QString& text);                             // status line
+
+private:
+    void drain();
+    void finish(const JobResult& result);
+    void setState(JobState state);
+    void submit(Job job, const QString& title);
+    RecipeModel m_recipe;
+    SelectionModel m_selection;
+    Worker m_worker;
+    QTimer m_drainTimer;
+    std::optional<core::ModelInfo> m_teacher;
+    std::shared_ptr<const core::Profile> m_profile;
+    std::vector<std::vector<core::HeadTarget>> m_automatic;
+    std::optional<core::Selection> m_ranking;
+    QList<std::shared_ptr<RunEntry>> m_runs;
+    JobState m_state = JobState::Idle;
+    QString m_jobTitle, m_eta;
+    double m_fraction = -1;
+    QStringList m_log;
+    std::uint64_t m_openTag = 0;
+    std::chrono::steady_clock::time_point m_jobBegin;
+    std::string m_etaStage;
+    double m_etaFrom = 0;
+};
+
+} // namespace linnet::app
