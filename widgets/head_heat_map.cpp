@@ -1,0 +1,399 @@
+#include "widgets/head_heat_map.h"
+
+#include "widgets/color_gradient.h"
+#include "widgets/plot_paint.h"
+
+#include <QToolTip>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linnet::widgets {
+
+HeadHeatMap::HeadHeatMap(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("Nothing measured yet")) {
+    setAccessibleName(tr("Heat map of layers and heads"));
+    setFocusPolicy(Qt::StrongFocus);
+    setMouseTracking(true);
+    QCustomPlot& p = plot();
+    p.setAttribute(Qt::WA_TransparentForMouseEvents);
+    QCPAxisRect* cells = p.axisRect();
+    p.plotLayout()->take(cells);
+    p.plotLayout()->simplify();
+    m_titleArea = addReserved(p, 0, 1);
+    p.plotLayout()->addElement(1, 1, cells);
+    m_gutter = addReserved(p, 1, 0);
+    m_bar = addReserved(p, 1, 2);
+    p.plotLayout()->setColumnSpacing(2);
+    p.plotLayout()->setRowSpacing(0);
+
+    m_cells = new QCPColorMap(p.xAxis, p.yAxis);
+    m_cells->setInterpolate(false);
+    m_cells->setTightBoundary(true); // the data range then names the outer edges of the border cells
+    m_cells->setDataRange({0, 1});
+    p.yAxis->setRangeReversed(true);
+    p.xAxis->setLabel(tr("head"));
+    p.yAxis->setLabel(tr("layer"));
+    for (QCPAxis* axis : {p.xAxis, p.yAxis}) {
+        auto ticker = QSharedPointer<QCPAxisTickerFixed>::create();
+        ticker->setTickStep(1);
+        ticker->setScaleStrategy(QCPAxisTickerFixed::ssMultiples);
+        axis->setTicker(ticker);
+        axis->setSubTicks(false);
+        axis->grid()->setVisible(false);
+        axis->setTickLength(0, 3);
+        axis->setNumberFormat("f");
+        axis->setNumberPrecision(0);
+        axis->setLabelPadding(2);
+    }
+    new PaintStep(p, "axes", [this](QCPPainter& painter) { paintFrame(painter); });
+    m_selectionLayer = addBufferedLayer(p, "selection");
+    new PaintStep(p, "selection", [this](QCPPainter& painter) { paintSelection(painter); });
+    m_hoverLayer = addBufferedLayer(p, "hover");
+    new PaintStep(p, "hover", [this](QCPPainter& painter) { paintHover(painter); });
+    refill();
+    applyColors();
+}
+
+void HeadHeatMap::setData(const HeatMapData& data) {
+    const bool sameShape = data.layers == m_data.layers && data.heads == m_data.heads;
+    m_data = data;
+    if (data.layers <= 0 || data.heads <= 0 || data.values.size() != size_t(data.layers) * size_t(data.heads))
+        m_data = {};
+    if (!sameShape) {
+        m_hover.reset();
+        m_press.reset();
+        m_dragging = false;
+        m_cursor = m_anchor = {};
+        m_lastToggled = -1;
+        if (int(m_ticks.size()) != m_data.layers)
+            m_ticks.clear();
+        if (int(m_infos.size()) != m_data.layers)
+            m_infos.clear();
+    }
+    refill();
+}
+
+void HeadHeatMap::setScaleMode(ScaleMode mode) {
+    m_mode = mode;
+    refill();
+}
+
+void HeadHeatMap::setColorMap(ColorMap map) {
+    m_map = map;
+    restyle();
+    refill();
+}
+
+void HeadHeatMap::setLayerInfos(const std::vector<LayerInfo>& infos) {
+    m_infos = int(infos.size()) == m_data.layers ? infos : std::vector<LayerInfo>{};
+    relayout();
+}
+
+void HeadHeatMap::setLayerTicks(const std::vector<bool>& ticks) {
+    m_ticks = int(ticks.size()) == m_data.layers ? ticks : std::vector<bool>{};
+    relayout();
+}
+
+void HeadHeatMap::setEmptyText(const QString& text) {
+    m_emptyText = text;
+    plot().replot(QCustomPlot::rpQueuedReplot);
+}
+
+void HeadHeatMap::setSelection(const QSet<HeadId>& heads, std::optional<HeadId> primary) {
+    m_selection = heads;
+    m_primary = primary;
+    if (primary && contains(primary->layer, primary->head)) {
+        m_cursor = *primary;
+        if (heads.size() <= 1)
+            m_anchor = *primary;
+    }
+    m_selectionLayer->replot();
+}
+
+void HeadHeatMap::setHover(int layer, int head) {
+    const std::optional<HeadId> hover = contains(layer, head) ? std::optional(HeadId{layer, head}) : std::nullopt;
+    if (hover == m_hover)
+        return;
+    m_hover = hover;
+    m_hoverLayer->replot();
+}
+
+bool HeadHeatMap::contains(int layer, int head) const {
+    return layer >= 0 && layer < m_data.layers && head >= 0 && head < m_data.heads;
+}
+
+double HeadHeatMap::value(int layer, int head) const {
+    return contains(layer, head) ? m_data.values[size_t(layer) * size_t(m_data.heads) + size_t(head)]
+                                 : std::numeric_limits<double>::quiet_NaN();
+}
+
+QString HeadHeatMap::tooltipText(int layer, int head) const {
+    const double v = value(layer, head);
+    QString text = tr("Layer %1, head %2").arg(layer).arg(head) + '\n';
+    if (!m_data.title.isEmpty())
+        text += m_data.title + ": ";
+    text += readout(v);
+    if (std::isfinite(v) && !m_data.unit.isEmpty())
+        text += ' ' + m_data.unit;
+    return text;
+}
+
+QString HeadHeatMap::csv() const {
+    QString text = "layer,head," + csvText(m_data.title.isEmpty() ? QStringLiteral("value") : m_data.title) + '\n';
+    for (int layer = 0; layer < m_data.layers; ++layer)
+        for (int head = 0; head < m_data.heads; ++head)
+            text += QString::number(layer) + ',' + QString::number(head) + ',' + csvNumber(value(layer, head)) + '\n';
+    return text;
+}
+
+// ---- colours and layout ------------------------------------------------------------------------------------------
+
+void HeadHeatMap::restyle() {
+    m_cells->setGradient(colorGradient(m_map, colors().notMeasured));
+    relayout();
+}
+
+void HeadHeatMap::refill() {
+    m_range = ColorRange(m_data.values, m_data.layers, m_data.heads, m_data.scale, m_mode, isDiverging(m_map));
+    const bool shown = !m_data.values.empty();
+    m_cells->setVisible(shown);
+    for (QCPAxis* axis : plot().axisRect()->axes({QCPAxis::atLeft | QCPAxis::atBottom}))
+        axis->setVisible(shown);
+    if (shown) {
+        QCPColorMapData* cells = m_cells->data();
+        cells->setSize(m_data.heads, m_data.layers);
+        cells->setRange({-0.5, m_data.heads - 0.5}, {-0.5, m_data.layers - 0.5});
+        for (int layer = 0; layer < m_data.layers; ++layer)
+            for (int head = 0; head < m_data.heads; ++head) {
+                const double at = m_range.position(value(layer, head), layer);
+                cells->setCell(head, layer, std::isnan(at) ? at : std::clamp(at, 0.0, 1.0));
+            }
+        plot().xAxis->setRange(-0.5, m_data.heads - 0.5);
+        plot().yAxis->setRange(-0.5, m_data.layers - 0.5);
+    }
+    relayout();
+}
+
+double HeadHeatMap::rowHeight() const {
+    const int around = 3 * fontMetrics().height() + 18; // title, tick labels, axis label
+    return double(std::max(1, height() - around)) / std::max(1, m_data.layers);
+}
+
+void HeadHeatMap::relayout() {
+    const QFontMetrics metrics(font());
+    m_kindWidth = 0;
+    bool anyLock = false;
+    for (const LayerInfo& info : m_infos) {
+        m_kindWidth = std::max(m_kindWidth, rowHeight() >= 9 ? metrics.horizontalAdvance(info.kind) + 4 : 7);
+        anyLock = anyLock || info.locked;
+    }
+    fixHeight(*m_titleArea, metrics.height() + 4);
+    fixWidth(*m_gutter, (m_ticks.empty() ? 0 : 18) + m_kindWidth + (anyLock ? 13 : 0) + 2);
+    int tickWidth = 0;
+    for (const auto& tick : m_range.ticks(6))
+        tickWidth = std::max(tickWidth, metrics.horizontalAdvance(tick.label));
+    fixWidth(*m_bar, m_range.isEmpty() ? 8 : 4 + 12 + 6 + tickWidth + metrics.height() + 6);
+    const auto setCount = [](QCPAxis* axis, int pixels, int each) { axis->ticker()->setTickCount(std::clamp(pixels / each, 1, 16)); };
+    setCount(plot().xAxis, width() - 140, metrics.horizontalAdvance("00") + 14);
+    setCount(plot().yAxis, height() - 70, metrics.height() + 6);
+    plot().replot(QCustomPlot::rpQueuedReplot);
+}
+
+void HeadHeatMap::resizeEvent(QResizeEvent* event) {
+    PlotWidget::resizeEvent(event);
+    relayout();
+}
+
+// ---- geometry ----------------------------------------------------------------------------------------------------
+
+QRectF HeadHeatMap::cellRect(int layer, int head) const {
+    const QCPAxis *x = plot().xAxis, *y = plot().yAxis;
+    return QRectF(QPointF(x->coordToPixel(head - 0.5), y->coordToPixel(layer - 0.5)),
+                  QPointF(x->coordToPixel(head + 0.5), y->coordToPixel(layer + 0.5)));
+}
+
+QPoint HeadHeatMap::cellCenter(int layer, int head) const { return cellRect(layer, head).center().toPoint(); }
+
+int HeadHeatMap::layerAt(double y) const {
+    const QRect area = plot().axisRect()->rect();
+    if (y < area.top() || y >= area.bottom() + 1 || m_data.layers == 0)
+        return -1;
+    return std::clamp(int(std::floor(plot().yAxis->pixelToCoord(y) + 0.5)), 0, m_data.layers - 1);
+}
+
+std::optional<HeadId> HeadHeatMap::cellAt(const QPointF& position) const {
+    const QRect area = plot().axisRect()->rect();
+    const int layer = layerAt(position.y());
+    if (layer < 0 || position.x() < area.left() || position.x() >= area.right() + 1)
+        return {};
+    const int head = int(std::floor(plot().xAxis->pixelToCoord(position.x()) + 0.5));
+    return HeadId{layer, std::clamp(head, 0, m_data.heads - 1)};
+}
+
+QRect HeadHeatMap::tickRect(int layer) const {
+    const QRectF row = cellRect(layer, 0);
+    const int size = std::clamp(int(row.height()) - 2, 4, 13);
+    return QRect(m_gutter->rect().left() + 2 + (13 - size) / 2, int(std::lround(row.center().y() - size / 2.0)), size, size);
+}
+
+int HeadHeatMap::tickAt(const QPointF& position) const {
+    if (m_ticks.empty() || position.x() < m_gutter->rect().left() || position.x() > m_gutter->rect().left() + 17)
+        return -1;
+    return layerAt(position.y());
+}
+
+// ---- mouse and keyboard --------------------------------------------------------------------------------------------
+
+QList<HeadId> HeadHeatMap::rectangle(HeadId from, HeadId to) const {
+    QList<HeadId> heads;
+    for (int layer = std::min(from.layer, to.layer); layer <= std::max(from.layer, to.layer); ++layer)
+        for (int head = std::min(from.head, to.head); head <= std::max(from.head, to.head); ++head)
+            if (HeadId{layer, head} != to)
+                heads << HeadId{layer, head};
+    return heads << to;
+}
+
+void HeadHeatMap::requestToggle(int layer, Qt::KeyboardModifiers modifiers) {
+    if (layer < 0 || layer >= int(m_ticks.size()))
+        return;
+    const bool ticked = !m_ticks[size_t(layer)];
+    if ((modifiers & Qt::ShiftModifier) && m_lastToggled >= 0 && m_lastToggled != layer) {
+        QList<int> layers;
+        for (int l = std::min(layer, m_lastToggled); l <= std::max(layer, m_lastToggled); ++l)
+            layers << l;
+        // The range takes the state that the box at its start has now.
+        Q_EMIT layersToggled(layers, m_ticks[size_t(m_lastToggled)]);
+    } else {
+        Q_EMIT layerTickToggled(layer, ticked, modifiers);
+    }
+    m_lastToggled = layer;
+}
+
+void HeadHeatMap::mousePressEvent(QMouseEvent* event) {
+    if (event->button() == Qt::LeftButton) {
+        if (const int layer = tickAt(event->position()); layer >= 0)
+            requestToggle(layer, event->modifiers());
+        else if (cellAt(event->position()))
+            m_press = event->position();
+    }
+}
+
+void HeadHeatMap::mouseMoveEvent(QMouseEvent* event) {
+    hoverAt(event->position(), event->globalPosition().toPoint());
+    if (!m_press || !(event->buttons() & Qt::LeftButton))
+        return;
+    m_drag = event->position();
+    m_dragging = m_dragging || (m_drag - *m_press).manhattanLength() >= QApplication::startDragDistance();
+    if (m_dragging)
+        m_hoverLayer->replot();
+}
+
+void HeadHeatMap::mouseReleaseEvent(QMouseEvent* event) {
+    if (event->button() != Qt::LeftButton || !m_press)
+        return;
+    const QPointF start = *m_press;
+    const bool dragged = std::exchange(m_dragging, false);
+    m_press.reset();
+    m_hoverLayer->replot();
+    const QRectF area(plot().axisRect()->rect());
+    const QPointF inside(std::clamp(event->position().x(), area.left(), area.right() - 1),
+                         std::clamp(event->position().y(), area.top(), area.bottom() - 1));
+    const auto from = cellAt(start), to = dragged ? cellAt(inside) : cellAt(event->position());
+    if (!from || !to)
+        return;
+    m_cursor = *to;
+    if (dragged && *from != *to) {
+        m_anchor = *from;
+        Q_EMIT headsSelected(rectangle(*from, *to), event->modifiers());
+    } else if (event->modifiers() & Qt::ShiftModifier) {
+        Q_EMIT headsSelected(rectangle(m_anchor, *to), event->modifiers());
+    } else {
+        m_anchor = *to;
+        Q_EMIT headClicked(to->layer, to->head, event->modifiers());
+    }
+}
+
+void HeadHeatMap::hoverAt(const QPointF& position, const QPoint& globalPosition) {
+    if (const auto cell = cellAt(position)) {
+        QToolTip::showText(globalPosition, tooltipText(cell->layer, cell->head), this, cellRect(cell->layer, cell->head).toRect());
+        if (cell != m_hover) {
+            setHover(cell->layer, cell->head);
+            Q_EMIT headHovered(cell->layer, cell->head);
+        }
+        return;
+    }
+    endHover();
+    const int layer = m_gutter->rect().contains(position.toPoint()) ? layerAt(position.y()) : -1;
+    if (layer < 0)
+        return QToolTip::hideText();
+    QStringList parts;
+    if (!m_infos.empty())
+        parts << m_infos[size_t(layer)].kind;
+    if (!m_ticks.empty())
+        parts << (m_ticks[size_t(layer)] ? tr("converted") : tr("kept"));
+    if (!m_infos.empty() && m_infos[size_t(layer)].locked)
+        parts << tr("targets locked");
+    QToolTip::showText(globalPosition, tr("Layer %1: %2").arg(layer).arg(parts.join(", ")), this);
+}
+
+void HeadHeatMap::endHover() {
+    if (!m_hover)
+        return;
+    setHover(-1, -1);
+    Q_EMIT hoverLeft();
+}
+
+void HeadHeatMap::leaveEvent(QEvent* event) {
+    endHover();
+    QToolTip::hideText();
+    PlotWidget::leaveEvent(event);
+}
+
+bool HeadHeatMap::event(QEvent* event) {
+    if (event->type() == QEvent::ToolTip) // ours follows the pointer; the default one would hide it
+        return true;
+    return PlotWidget::event(event);
+}
+
+void HeadHeatMap::moveCursor(int layers, int heads, Qt::KeyboardModifiers modifiers) {
+    if (m_data.values.empty())
+        return;
+    m_cursor.layer = std::clamp(m_cursor.layer + layers, 0, m_data.layers - 1);
+    m_cursor.head = std::clamp(m_cursor.head + heads, 0, m_data.heads - 1);
+    if (modifiers & Qt::ShiftModifier) {
+        Q_EMIT headsSelected(rectangle(m_anchor, m_cursor), modifiers);
+    } else {
+        m_anchor = m_cursor;
+        Q_EMIT headClicked(m_cursor.layer, m_cursor.head, Qt::NoModifier);
+    }
+    m_selectionLayer->replot();
+}
+
+void HeadHeatMap::keyPressEvent(QKeyEvent* event) {
+    const Qt::KeyboardModifiers modifiers = event->modifiers() & Qt::ShiftModifier;
+    switch (event->key()) {
+    case Qt::Key_Left: return moveCursor(0, -1, modifiers);
+    case Qt::Key_Right: return moveCursor(0, 1, modifiers);
+    case Qt::Key_Up: return moveCursor(-1, 0, modifiers);
+    case Qt::Key_Down: return moveCursor(1, 0, modifiers);
+    case Qt::Key_Home: return moveCursor(0, -m_data.heads, modifiers);
+    case Qt::Key_End: return moveCursor(0, m_data.heads, modifiers);
+    case Qt::Key_PageUp: return moveCursor(-m_data.layers, 0, modifiers);
+    case Qt::Key_PageDown: return moveCursor(m_data.layers, 0, modifiers);
+    case Qt::Key_Space: return requestToggle(m_cursor.layer, modifiers);
+    case Qt::Key_Escape: Q_EMIT selectionCleared(); return;
+    default: PlotWidget::keyPressEvent(event);
+    }
+}
+
+void HeadHeatMap::focusInEvent(QFocusEvent* event) {
+    PlotWidget::focusInEvent(event);
+    m_selectionLayer->replot();
+}
+
+void HeadHeatMap::focusOutEvent(QFocusEvent* event) {
+    PlotWidget::focusOutEvent(event);
+    m_selectionLayer->replot();
+}
+
+} // namespace linnet::widgets

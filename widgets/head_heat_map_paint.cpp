@@ -1,0 +1,214 @@
+// What HeadHeatMap draws beside QCustomPlot's cells and axes.
+#include "widgets/head_heat_map.h"
+#include "widgets/plot_paint.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linnet::widgets {
+namespace {
+
+constexpr int kBarWidth = 12;
+
+void drawLock(QCPPainter& painter, const QRectF& box, const QColor& color) {
+    const double s = std::min({box.width(), box.height(), 11.0});
+    const QPointF c = box.center();
+    painter.setPen(QPen(color, 1.2));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawArc(QRectF(c.x() - 0.25 * s, c.y() - 0.5 * s, 0.5 * s, 0.6 * s), 0, 180 * 16);
+    painter.fillRect(QRectF(c.x() - 0.38 * s, c.y() - 0.12 * s, 0.76 * s, 0.55 * s), color);
+}
+
+void drawTick(QCPPainter& painter, const QRectF& box, bool ticked, const PlotColors& colors) {
+    painter.setPen(QPen(ticked ? colors.fill : colors.axis, 1));
+    painter.setBrush(ticked ? QBrush(colors.fill) : QBrush(Qt::NoBrush));
+    painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5));
+    if (!ticked || box.width() < 8)
+        return;
+    const double x = box.left(), y = box.top(), s = box.width();
+    painter.setPen(QPen(Qt::white, std::max(1.3, s / 7)));
+    painter.drawPolyline(QPolygonF({{x + 0.22 * s, y + 0.52 * s}, {x + 0.42 * s, y + 0.72 * s}, {x + 0.79 * s, y + 0.28 * s}}));
+}
+
+void hatch(QCPPainter& painter, const QRectF& rect, const QColor& color) {
+    painter.fillRect(rect, QBrush(color, Qt::BDiagPattern));
+}
+
+} // namespace
+
+void HeadHeatMap::paintFrame(QCPPainter& painter) const {
+    painter.setFont(font());
+    painter.setPen(colors().text);
+    const QFontMetrics metrics(font());
+    const int left = m_gutter->rect().left() + 2;
+    if (!m_data.title.isEmpty()) {
+        const QRect area(left, m_titleArea->rect().top() + 2, plot().width() - left - 4, metrics.height());
+        const QString title = m_data.unit.isEmpty() ? m_data.title : tr("%1 [%2]").arg(m_data.title, m_data.unit);
+        painter.drawText(area, Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(title, Qt::ElideRight, area.width()));
+    }
+    if (m_data.values.empty()) {
+        painter.setPen(colors().axis);
+        painter.drawText(plot().viewport().adjusted(12, 12, -12, -12), Qt::AlignCenter | Qt::TextWordWrap, m_emptyText);
+        return;
+    }
+    paintMissing(painter);
+    paintGutter(painter);
+    paintColorBar(painter);
+}
+
+void HeadHeatMap::paintMissing(QCPPainter& painter) const {
+    if (!m_range.hasMissing())
+        return;
+    const QColor line = colors().axis;
+    for (int layer = 0; layer < m_data.layers; ++layer)
+        for (int head = 0; head < m_data.heads; ++head)
+            if (!std::isfinite(value(layer, head)))
+                hatch(painter, cellRect(layer, head), line);
+    const QFontMetrics metrics(font());
+    const QString text = tr("not measured");
+    const int top = plot().viewport().bottom() - metrics.height() - 1, right = plot().viewport().right() - 4;
+    const QRect area(right - metrics.horizontalAdvance(text), top, metrics.horizontalAdvance(text) + 1, metrics.height());
+    const QRect swatch(area.left() - 15, top + metrics.height() / 2 - 5, 11, 11);
+    painter.fillRect(swatch, colors().notMeasured);
+    hatch(painter, swatch, line);
+    painter.setPen(colors().text);
+    painter.drawText(area, Qt::AlignRight | Qt::AlignVCenter, text);
+}
+
+QColor HeadHeatMap::kindColor(const QString& kind) const {
+    // Stable within one model: the kinds in order of first appearance take the run colours, the first one stays plain.
+    QStringList kinds;
+    for (const LayerInfo& info : m_infos)
+        if (!kinds.contains(info.kind))
+            kinds << info.kind;
+    const auto index = kinds.indexOf(kind);
+    return index <= 0 ? colors().axis : runColor(int(index));
+}
+
+void HeadHeatMap::paintGutter(QCPPainter& painter) const {
+    const int kindLeft = m_gutter->rect().left() + (m_ticks.empty() ? 2 : 19);
+    QFont small = font();
+    for (int layer = 0; layer < m_data.layers; ++layer) {
+        const QRectF row = cellRect(layer, 0);
+        if (!m_ticks.empty())
+            drawTick(painter, tickRect(layer), m_ticks[size_t(layer)], colors());
+        if (m_infos.empty())
+            continue;
+        const LayerInfo& info = m_infos[size_t(layer)];
+        if (row.height() >= 9) {
+            small.setPixelSize(std::clamp(int(row.height()) - 1, 8, std::max(8, QFontInfo(font()).pixelSize())));
+            painter.setFont(small);
+            painter.setPen(info.kind == m_infos.front().kind ? colors().axis : colors().text);
+            painter.drawText(QRectF(kindLeft, row.top(), m_kindWidth, row.height()), Qt::AlignLeft | Qt::AlignVCenter | Qt::TextDontClip,
+                             info.kind);
+        } else {
+            painter.fillRect(QRectF(kindLeft, row.top() + 0.5, 5, std::max(1.0, row.height() - 1)), kindColor(info.kind));
+        }
+        if (info.locked)
+            drawLock(painter, QRectF(kindLeft + m_kindWidth, row.top(), 12, row.height()), colors().text);
+    }
+    painter.setFont(font());
+}
+
+void HeadHeatMap::paintColorBar(QCPPainter& painter) const {
+    if (m_range.isEmpty())
+        return;
+    const QRect cells = plot().axisRect()->rect();
+    const QRectF bar(m_bar->rect().left() + 4, cells.top(), kBarWidth, cells.height());
+    painter.setAntialiasing(false);
+    for (int y = 0; y < int(bar.height()); ++y)
+        painter.fillRect(QRectF(bar.left(), bar.top() + y, kBarWidth, 1), mapColor(m_map, 1 - (y + 0.5) / bar.height()));
+    painter.setAntialiasing(true);
+    // Arrow ends: there are values beyond the range.
+    painter.setPen(Qt::NoPen);
+    if (m_range.clipsHigh()) {
+        painter.setBrush(mapColor(m_map, 1));
+        painter.drawPolygon(QPolygonF({{bar.left(), bar.top()}, {bar.right(), bar.top()}, {bar.center().x(), bar.top() - 8}}));
+    }
+    if (m_range.clipsLow()) {
+        painter.setBrush(mapColor(m_map, 0));
+        painter.drawPolygon(QPolygonF({{bar.left(), bar.bottom()}, {bar.right(), bar.bottom()}, {bar.center().x(), bar.bottom() + 8}}));
+    }
+    const QFontMetrics metrics(font());
+    int widest = 0;
+    for (const auto& tick : m_range.ticks(std::clamp(int(bar.height()) / (2 * metrics.height()), 1, 6))) {
+        const double y = bar.bottom() - tick.position * bar.height();
+        painter.setPen(colors().axis);
+        painter.drawLine(QPointF(bar.right(), y), QPointF(bar.right() + 3, y));
+        painter.setPen(colors().text);
+        const double top = std::clamp(y - metrics.height() / 2.0, bar.top() - 2, bar.bottom() - metrics.height() + 2);
+        const int textWidth = metrics.horizontalAdvance(tick.label);
+        widest = std::max(widest, textWidth);
+        painter.drawText(QRectF(bar.right() + 5, top, textWidth + 2, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter, tick.label);
+    }
+    QString label = tr("scale: %1").arg(m_range.modeText());
+    painter.save();
+    painter.translate(m_bar->rect().right() - 2, bar.center().y());
+    painter.rotate(-90);
+    const QRectF area(-bar.height() / 2, -metrics.height(), bar.height(), metrics.height());
+    painter.drawText(area, Qt::AlignCenter, metrics.elidedText(label, Qt::ElideRight, int(bar.height())));
+    painter.restore();
+}
+
+void HeadHeatMap::paintSelection(QCPPainter& painter) const {
+    if (m_data.values.empty())
+        return;
+    // Only edges between selected and not selected cells: one outline around a block.
+    QList<QLineF> edges;
+    const auto selected = [this](int layer, int head) { return contains(layer, head) && m_selection.contains({layer, head}); };
+    for (const HeadId id : m_selection) {
+        if (!contains(id.layer, id.head))
+            continue;
+        const QRectF r = cellRect(id.layer, id.head);
+        if (!selected(id.layer - 1, id.head))
+            edges << QLineF(r.topLeft(), r.topRight());
+        if (!selected(id.layer + 1, id.head))
+            edges << QLineF(r.bottomLeft(), r.bottomRight());
+        if (!selected(id.layer, id.head - 1))
+            edges << QLineF(r.topLeft(), r.bottomLeft());
+        if (!selected(id.layer, id.head + 1))
+            edges << QLineF(r.topRight(), r.bottomRight());
+    }
+    // Dark under light: seen on every colour of every map.
+    painter.setPen(QPen(Qt::black, 3, Qt::SolidLine, Qt::SquareCap));
+    painter.drawLines(edges);
+    painter.setPen(QPen(Qt::white, 1.4, Qt::SolidLine, Qt::SquareCap));
+    painter.drawLines(edges);
+    painter.setBrush(Qt::NoBrush);
+    if (m_primary && contains(m_primary->layer, m_primary->head)) {
+        const QRectF r = cellRect(m_primary->layer, m_primary->head);
+        painter.setPen(QPen(Qt::white, 5, Qt::SolidLine, Qt::SquareCap, Qt::MiterJoin));
+        painter.drawRect(r);
+        painter.setPen(QPen(colors().highlight, 2.6, Qt::SolidLine, Qt::SquareCap, Qt::MiterJoin));
+        painter.drawRect(r);
+    }
+    if (hasFocus() && contains(m_cursor.layer, m_cursor.head)) {
+        painter.setPen(QPen(colors().fill, 1.5, Qt::DotLine));
+        painter.drawRect(QRectF(plot().axisRect()->rect()).adjusted(-1, -1, 1, 1));
+    }
+}
+
+void HeadHeatMap::paintHover(QCPPainter& painter) const {
+    const QRectF area(plot().axisRect()->rect());
+    painter.setBrush(Qt::NoBrush);
+    if (m_hover && !m_data.values.empty()) {
+        const QRectF r = cellRect(m_hover->layer, m_hover->head);
+        const QColor veil = isDark(palette()) ? QColor(255, 255, 255, 46) : QColor(0, 0, 0, 38);
+        painter.fillRect(QRectF(area.left(), r.top(), r.left() - area.left(), r.height()), veil);
+        painter.fillRect(QRectF(r.right(), r.top(), area.right() + 1 - r.right(), r.height()), veil);
+        painter.fillRect(QRectF(r.left(), area.top(), r.width(), r.top() - area.top()), veil);
+        painter.fillRect(QRectF(r.left(), r.bottom(), r.width(), area.bottom() + 1 - r.bottom()), veil);
+        painter.setPen(QPen(Qt::white, 1));
+        painter.drawRect(r);
+    }
+    if (m_dragging && m_press) {
+        const QRectF band = QRectF(*m_press, m_drag).normalized() & area;
+        QColor fill = colors().fill;
+        painter.setPen(QPen(Qt::white, 1, Qt::DashLine));
+        fill.setAlpha(70);
+        painter.setBrush(fill);
+        painter.drawRect(band);
+    }
+}
+
+} // namespace linnet::widgets

@@ -1,0 +1,133 @@
+#include "widgets/plot_widget.h"
+
+#include <QContextMenuEvent>
+#include <QFileDialog>
+#include <QMenu>
+#include <QSaveFile>
+#include <QSvgGenerator>
+#include <QVBoxLayout>
+#include <cmath>
+#include <qcustomplot.h>
+
+namespace linnet::widgets {
+
+PlotWidget::PlotWidget(QWidget* parent) : QWidget(parent), m_plot(new QCustomPlot(this)) {
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->addWidget(m_plot);
+    m_plot->setContextMenuPolicy(Qt::NoContextMenu); // ours, by propagation
+    m_plot->setPlottingHint(QCP::phImmediateRefresh, false);
+    m_plot->setMinimumSize(0, 0);
+    connect(m_plot, &QCustomPlot::afterReplot, this, [this] { ++m_replots; });
+    setMinimumSize(140, 110);
+}
+
+void PlotWidget::applyColors() {
+    m_colors = PlotColors::fromPalette(palette());
+    styleAxes();
+    restyle();
+    m_plot->replot(QCustomPlot::rpQueuedReplot);
+}
+
+void PlotWidget::styleAxes() {
+    m_plot->setBackground(m_colors.background);
+    const QPen line(m_colors.axis, 1), grid(m_colors.grid, 1);
+    for (QCPAxis* axis : m_plot->axisRect()->axes()) {
+        axis->setBasePen(line);
+        axis->setTickPen(line);
+        axis->setSubTickPen(line);
+        axis->setTickLabelColor(m_colors.text);
+        axis->setLabelColor(m_colors.text);
+        axis->setTickLabelFont(font());
+        axis->setLabelFont(font());
+        axis->grid()->setPen(grid);
+        axis->grid()->setSubGridPen(Qt::NoPen);
+        axis->grid()->setZeroLinePen(grid);
+    }
+}
+
+void PlotWidget::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange)
+        applyColors();
+}
+
+template <class Write> bool PlotWidget::withExportColors(ExportColors choice, Write write) {
+    if (choice == ExportColors::AsShown)
+        return write();
+    m_colors = PlotColors::fromPalette(themePalette(Theme::Light));
+    m_colors.background = Qt::white;
+    styleAxes();
+    restyle();
+    const bool done = write();
+    applyColors();
+    return done;
+}
+
+bool PlotWidget::savePng(const QString& path, ExportColors colors) {
+    return withExportColors(colors, [&] { return m_plot->savePng(path, width(), height(), 2.0); });
+}
+
+bool PlotWidget::savePdf(const QString& path, ExportColors colors) {
+    return withExportColors(colors, [&] { return m_plot->savePdf(path, width(), height()); });
+}
+
+bool PlotWidget::saveSvg(const QString& path, ExportColors colors) {
+    return withExportColors(colors, [&] {
+        QSaveFile file(path);
+        if (!file.open(QIODevice::WriteOnly))
+            return false;
+        QSvgGenerator generator;
+        generator.setOutputDevice(&file);
+        generator.setSize(size());
+        generator.setViewBox(rect());
+        generator.setTitle(accessibleName());
+        QCPPainter painter;
+        if (!painter.begin(&generator))
+            return false;
+        painter.setMode(QCPPainter::pmVectorized);
+        painter.setMode(QCPPainter::pmNoCaching);
+        painter.fillRect(rect(), m_colors.background);
+        m_plot->toPainter(&painter, width(), height());
+        return painter.end() && file.commit();
+    });
+}
+
+bool PlotWidget::saveCsv(const QString& path) const {
+    QSaveFile file(path);
+    return file.open(QIODevice::WriteOnly) && file.write(csv().toUtf8()) >= 0 && file.commit();
+}
+
+QString PlotWidget::csvNumber(double value) {
+    return std::isfinite(value) ? QString::number(value, 'g', QLocale::FloatingPointShortest) : QString();
+}
+
+QString PlotWidget::csvText(const QString& text) {
+    if (!text.contains(',') && !text.contains('"') && !text.contains('\n'))
+        return text;
+    return '"' + QString(text).replace('"', "\"\"") + '"';
+}
+
+void PlotWidget::contextMenuEvent(QContextMenuEvent* event) {
+    auto* menu = new QMenu(this);
+    menu->setAttribute(Qt::WA_DeleteOnClose);
+    for (const char* suffix : {"png", "svg", "pdf", "csv"})
+        menu->addAction(tr("Save as %1…").arg(QString::fromLatin1(suffix).toUpper()), this,
+                        [this, suffix] { askAndSave(QString::fromLatin1(suffix)); });
+    menu->popup(event->globalPos());
+}
+
+void PlotWidget::askAndSave(const QString& suffix) {
+    QString path = QFileDialog::getSaveFileName(this, tr("Save as %1").arg(suffix.toUpper()), {}, "*." + suffix);
+    if (path.isEmpty())
+        return;
+    if (!path.endsWith('.' + suffix, Qt::CaseInsensitive))
+        path += '.' + suffix;
+    const bool done = suffix == "png"   ? savePng(path)
+                      : suffix == "svg" ? saveSvg(path)
+                      : suffix == "pdf" ? savePdf(path)
+                                        : saveCsv(path);
+    Q_EMIT saved(done ? tr("Saved %1").arg(path) : tr("Could not write %1: check the folder and the free space").arg(path), done);
+}
+
+} // namespace linnet::widgets

@@ -1,0 +1,60 @@
+// What every plot of ours shares: one QCustomPlot inside, colours that follow the palette, export and its context menu.
+#pragma once
+
+#include "widgets/theme.h"
+
+#include <QWidget>
+
+class QCustomPlot;
+
+namespace linnet::widgets {
+
+class PlotWidget : public QWidget {
+    Q_OBJECT
+
+public:
+    // Pictures are for paper and slides: light colours unless the caller asks for what the screen shows.
+    enum class ExportColors { Light, AsShown };
+
+    // Each writes the picture in the widget's size (PNG at twice the pixels) and returns whether the file is complete.
+    bool savePng(const QString& path, ExportColors colors = ExportColors::Light);
+    bool saveSvg(const QString& path, ExportColors colors = ExportColors::Light);
+    bool savePdf(const QString& path, ExportColors colors = ExportColors::Light);
+    bool saveCsv(const QString& path) const;
+
+    // RFC 4180 with '.' decimals that round-trip; a value that was not measured is an empty field.
+    virtual QString csv() const = 0;
+
+    int replotCount() const { return m_replots; }
+
+Q_SIGNALS:
+    // From the context menu only: the answer to a save, as one sentence for the status bar.
+    void saved(const QString& message, bool succeeded);
+
+protected:
+    explicit PlotWidget(QWidget* parent);
+
+    QCustomPlot& plot() const { return *m_plot; }
+    const PlotColors& colors() const { return m_colors; }
+    // Colour the own items from colors(); axes, text and background are done already. No replot in it.
+    virtual void restyle() {}
+    // Once at the end of a derived constructor (the virtual call is not possible in ours).
+    void applyColors();
+
+    void changeEvent(QEvent* event) override;
+    void contextMenuEvent(QContextMenuEvent* event) override;
+
+    static QString csvNumber(double value);
+    static QString csvText(const QString& text);
+
+private:
+    template <class Write> bool withExportColors(ExportColors colors, Write write);
+    void styleAxes();
+    void askAndSave(const QString& suffix);
+
+    QCustomPlot* m_plot;
+    PlotColors m_colors;
+    int m_replots = 0;
+};
+
+} // namespace linnet::widgets
