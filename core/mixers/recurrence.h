@@ -15,8 +15,8 @@ struct RecurrenceInputs {
     at::Tensor write;           // [B, T, H]: beta in [0, 1], or the input gate before its exponential; undefined: 1
     at::Tensor state;           // [B, H, Dk, Dv]; undefined: zeros
     at::Tensor normaliserState; // [B, H, Dk], for spec.normaliser other than None; undefined: zeros
-    at::Tensor maxState;        // [B, H], MaxStabilised only: state and normaliserState are scaled by exp(-maxState);
-                                // undefined: nothing was written yet
+    at::Tensor maxState;        // [B, H], MaxStabilised only, >= 0: state and normaliserState are scaled by
+                                // exp(-maxState); undefined: zeros
 };
 
 struct RecurrenceOutputs {
