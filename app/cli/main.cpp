@@ -1,1 +1,68 @@
-int main() { return 0; }
+#include "app/cli/commands.h"
+
+#include "core/convert/convert.h"
+
+namespace linnet::app {
+
+core::RunOptions Cli::runOptions() const {
+    core::RunOptions run;
+    run.device = options.device;
+    run.dtype = options.dtype;
+    run.threads = options.threads;
+    return run;
+}
+
+std::filesystem::path modelPath(const std::string& model) {
+    return model == "default" ? core::defaultTeacher() : std::filesystem::path(model);
+}
+
+core::ModelPtr Cli::open(const std::string& model) {
+    return core::orFail(core::openModel(modelPath(model), runOptions(), console.control()));
+}
+
+CLI::App* Cli::add(CLI::App& parent, const std::string& name, const std::string& description, std::function<void()> body) {
+    auto* command = parent.add_subcommand(name, description);
+    command->add_option("--device", options.device, "cpu, cuda, cuda:i or auto")->capture_default_str();
+    command->add_option("--dtype", options.dtype, "f32, bf16 or f16 (default: f32 on the CPU)")->check(CLI::IsMember({"f32", "bf16", "f16"}));
+    command->add_option("--threads", options.threads, "CPU threads, 0 = all cores")->check(CLI::Range(0, 4096));
+    command->add_option("--seed", options.seed, "seed of every random draw")->each([this](const std::string&) { options.seedGiven = true; });
+    command->add_flag("--json", options.json, "one JSON object on stdout");
+    command->add_flag("--quiet", options.quiet, "no progress, no log");
+    command->callback([this, body = std::move(body)] { chosen = [body] { return core::guarded(body); }; });
+    return command;
+}
+
+namespace {
+
+int run(int argc, char** argv) {
+    const SignalStop signals;
+    GlobalOptions options;
+    Console console(options);
+    Cli cli{options, console, {}};
+    CLI::App app("Linnet turns pretrained Transformers into hybrid linear-attention models.", "linnet-cli");
+    app.set_version_flag("--version", std::string("linnet-cli ") + LINNET_VERSION);
+    app.require_subcommand(1);
+    app.failure_message(CLI::FailureMessage::help);
+    addModelCommands(cli, app);
+    addMeasureCommands(cli, app);
+    addRecipeCommands(cli, app);
+    addRunCommands(cli, app);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        if (error.get_exit_code() == 0)
+            return app.exit(error); // --help, --version
+        for (int i = 1; i < argc; ++i) // a wrong option may stand before --json is parsed
+            options.json = options.json || std::string(argv[i]) == "--json";
+        return console.error({core::ErrorCode::Usage, std::string(error.what()) + " (linnet-cli --help tells more)", {}});
+    }
+    const auto result = cli.chosen();
+    return result ? 0 : console.error(result.error());
+}
+
+} // namespace
+} // namespace linnet::app
+
+int main(int argc, char** argv) {
+    return linnet::app::run(argc, argv);
+}

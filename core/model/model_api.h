@@ -53,6 +53,7 @@ Result<ModelInfo> readModelInfo(const std::filesystem::path& path); // headers o
 Result<ModelPtr> openModel(const std::filesystem::path& path, const RunOptions& options, const Control& control = {});
 ModelInfo modelInfo(const Model& model);
 const Tokenizer& modelTokenizer(const Model& model);
+std::shared_ptr<const Tokenizer> openTokenizer(const std::filesystem::path& path); // of any MODEL, no weights; throws Failure
 
 // Logits of one sequence, row-major [ids, vocabSize] float32.
 Result<std::vector<float>> sequenceLogits(const Model& model, const std::vector<TokenId>& ids, const Control& control = {});
