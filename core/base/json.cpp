@@ -19,24 +19,22 @@ std::string lineAndColumn(std::string_view text, std::size_t byte) {
     return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
-} // namespace
-
-Json parseJson(std::string_view text, const std::string& origin) {
+template <class Value> Value parseChecked(std::string_view text, const std::string& origin) {
     std::vector<std::set<std::string>> keys; // of each open object
-    const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    const auto check = [&](int depth, typename Value::parse_event_t event, Value& parsed) {
         if (depth > kMaxDepth)
             fail(ErrorCode::Malformed, origin + ": JSON is nested deeper than " + std::to_string(kMaxDepth), {{"file", origin}});
-        if (event == Json::parse_event_t::object_start)
+        if (event == Value::parse_event_t::object_start)
             keys.emplace_back();
-        else if (event == Json::parse_event_t::object_end)
+        else if (event == Value::parse_event_t::object_end)
             keys.pop_back();
-        else if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-            fail(ErrorCode::Malformed, origin + ": key \"" + parsed.get<std::string>() + "\" appears twice",
-                 {{"file", origin}, {"key", parsed.get<std::string>()}});
+        else if (event == Value::parse_event_t::key && !keys.back().insert(parsed.template get<std::string>()).second)
+            fail(ErrorCode::Malformed, origin + ": key \"" + parsed.template get<std::string>() + "\" appears twice",
+                 {{"file", origin}, {"key", parsed.template get<std::string>()}});
         return true;
     };
     try {
-        return Json::parse(text, check);
+        return Value::parse(text, check);
     } catch (const nlohmann::json::parse_error& error) {
         std::string what = error.what();
         if (const auto colon = what.rfind("syntax error"); colon != what.npos)
@@ -44,6 +42,16 @@ Json parseJson(std::string_view text, const std::string& origin) {
         fail(ErrorCode::Malformed, origin + ": not valid JSON at " + lineAndColumn(text, error.byte) + ": " + what,
              {{"file", origin}, {"line", lineAndColumn(text, error.byte)}});
     }
+}
+
+} // namespace
+
+Json parseJson(std::string_view text, const std::string& origin) {
+    return parseChecked<Json>(text, origin);
+}
+
+nlohmann::json parseLargeJson(std::string_view text, const std::string& origin) {
+    return parseChecked<nlohmann::json>(text, origin);
 }
 
 Json readJsonFile(const std::filesystem::path& file) {
