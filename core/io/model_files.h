@@ -1,6 +1,7 @@
 // Opens what a person calls a model: a Hugging Face folder or a .gguf file.
 #pragma once
 
+#include "core/base/json.h"
 #include "core/io/model_config.h"
 #include "core/io/tokenizer.h"
 #include "core/io/weight_source.h"
@@ -25,6 +26,7 @@ ModelFiles openModelFiles(const std::filesystem::path& path);
 std::unique_ptr<WeightSource> openSafetensorsFile(const std::filesystem::path& file);    // one file, own tensor names
 std::unique_ptr<WeightSource> openSafetensorsFolder(const std::filesystem::path& folder); // model.safetensors or index
 std::unique_ptr<WeightSource> openGguf(const std::filesystem::path& file);               // names mapped to Hugging Face's
+ModelConfig hfConfigFromJson(const Json& config, const std::filesystem::path& file); // its text, already parsed
 ModelConfig readHfConfig(const std::filesystem::path& configJson);
 ModelConfig readGgufConfig(const std::filesystem::path& gguf);
 std::unique_ptr<Tokenizer> openTokenizerJson(const std::filesystem::path& folder); // tokenizer.json (+ _config, chat_template)

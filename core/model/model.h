@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 namespace linnet::core {
 
@@ -53,6 +54,7 @@ public:
     bool streamed() const { return m_streamed; }
     const Mixers& mixers() const { return m_mixers; } // of a student folder; empty for a teacher
     std::string hash() const { return m_files.weights->hash(); }
+    const at::Tensor& head() const { return m_head; } // [V, hidden]
     // Resident, or read from the file now (streamed): hold it no longer than needed.
     std::shared_ptr<const LayerWeights> layer(std::int64_t index) const;
     LinearShape linearShape() const; // H, D, hidden, rms_norm_eps
@@ -60,11 +62,13 @@ public:
     at::Tensor embed(const at::Tensor& ids) const;         // [B, T] int64 -> [B, T, hidden]
     at::Tensor finalNorm(const at::Tensor& hidden) const;  // [.., hidden]
     at::Tensor logits(const at::Tensor& normed) const;     // [.., hidden] -> [.., V] in dtype()
-    const at::Tensor& ropeCos(std::int64_t length) const;  // [>= length, D] in float32, grown on need
-    const at::Tensor& ropeSin(std::int64_t length) const;
+    at::Tensor ropeCos(std::int64_t length) const;         // [>= length, D] in float32, grown on need
+    at::Tensor ropeSin(std::int64_t length) const;
 
 private:
     LayerWeights readLayer(std::int64_t index) const;
+    at::Tensor read(const std::vector<std::string>& names, std::vector<std::int64_t> shape) const; // rows of all, one tensor
+    void growRope(std::int64_t length) const; // with m_ropeMutex held
     ModelFiles m_files;
     at::Device m_device;
     at::ScalarType m_dtype;
@@ -103,7 +107,11 @@ const Mixer* mixerAt(const Mixers& mixers, std::int64_t layer); // nullptr where
 
 // ---- students on disk (core/model/student_files.cpp) ------------------------------------------------------------------------
 // Tensors "model.layers.N.linear_attn.<name>" plus metadata {"mixer": spec name}; used by run folders and by exports alike.
+// A layer with a sliding window is one float32 tensor "model.layers.N.sliding_window" [2]: window, sinks.
 inline constexpr const char* kLinearModule = "linear_attn";
+inline constexpr const char* kSlidingWindow = "sliding_window";
+// Layers N that have a tensor "model.layers.N.<module>" or one below it.
+std::set<std::int64_t> layersWith(const WeightSource& source, const std::string& module);
 void saveLinearLayers(const std::filesystem::path& file, const Mixers& mixers); // float32 safetensors, atomic
 Mixers loadLinearLayers(const WeightSource& source, const LinearShape& shape, at::Device device, at::ScalarType dtype,
                         const std::string& mixerName);

@@ -1,0 +1,140 @@
+#include "core/torch_pch.h"
+
+#include "core/model/model_api.h"
+
+#include "core/model/device.h"
+#include "core/model/model.h"
+#include "core/model/opened_model.h"
+
+namespace linnet::core {
+namespace {
+
+constexpr const char* kLater = "comes with a later release; ";
+
+ExportChoice later(const std::string& format, bool exact, const std::string& fact) {
+    return {format, false, exact, kLater + fact};
+}
+
+// What each target can express of a hybrid made from this teacher (the formats' own limits, whether or not we write them yet).
+std::vector<ExportChoice> exportChoices(const ModelConfig& c) {
+    std::vector<ExportChoice> choices;
+    const bool floats = c.storedDType == "float32" || c.storedDType == "F32";
+    choices.push_back({"hf", true, true,
+                       std::string("own folder with the teacher's tensor names, exact with --dtype f32") +
+                           (floats ? "" : " (stored type " + c.storedDType + " is written as floats)") +
+                           "; only Linnet and the code in the folder read it"});
+    if (c.qkNorm) {
+        choices.push_back(later("qwen3.5", true, "exact for this teacher (QK-norm maps one to one)"));
+        choices.push_back(later("gguf", true, "exact for this teacher as architecture qwen35"));
+        choices.push_back(later("fla", false, "not expressible: flash-linear-attention's kept layers have no QK-norm"));
+        return choices;
+    }
+    const bool scaled = c.rope.type != "default" || !c.rope.frequencyDivisors.empty();
+    choices.push_back(later("qwen3.5", false, "this teacher has no QK-norm, its kept layers need the lift to twice the head size"));
+    choices.push_back(scaled ? later("gguf", false, "not expressible: architecture qwen35 has no RoPE scaling")
+                             : later("gguf", false, "kept layers need the lift, which is not verified there"));
+    std::string obstacle;
+    if (scaled)
+        obstacle = "its kept layers have no RoPE scaling";
+    else if (c.headDim * c.heads != c.hiddenSize)
+        obstacle = "its kept layers take head_dim = hidden_size / heads";
+    else if (c.outputBias || c.mlpBias)
+        obstacle = "its kept layers have no o_proj and MLP biases";
+    choices.push_back(obstacle.empty() ? later("fla", true, "exact for this teacher")
+                                       : later("fla", false, "not expressible: " + obstacle));
+    return choices;
+}
+
+std::vector<std::string> modelWarnings(const ModelConfig& c, const WeightSource& weights) {
+    std::vector<std::string> warnings;
+    if (c.tiedEmbeddings && weights.find("lm_head.weight"))
+        warnings.push_back("lm_head.weight is stored although the embeddings are tied: the tied embedding is used");
+    for (const TensorInfo& info : weights.tensors())
+        if (info.name == "model.layers.0.mlp.down_proj.weight" && info.storedType.rfind("F", 0) != 0 && info.storedType != "BF16")
+            warnings.push_back("the file is quantised (" + c.storedDType + "): its decoded weights are the teacher, not the original's");
+    return warnings;
+}
+
+void fillMemory(ModelInfo& info, std::uint64_t elementBytes) {
+    const ModelConfig& c = info.config;
+    std::uint64_t attending = 0, linear = 0;
+    for (const auto& kind : info.layerKinds) {
+        attending += kind == "softmax";
+        linear += kind != "softmax" && kind != "sliding_window" && kind != "bypass";
+    }
+    const auto width = static_cast<std::uint64_t>(c.heads * c.headDim), dim = static_cast<std::uint64_t>(c.headDim);
+    info.weightBytes = static_cast<std::uint64_t>(info.parameters) * elementBytes;
+    info.cacheBytesPerToken = attending * 2 * static_cast<std::uint64_t>(c.kvHeads) * dim * elementBytes;
+    info.stateBytes = linear * (width * dim + 3 * 3 * width) * sizeof(float); // recurrent state and the convolutions' last inputs
+}
+
+ModelInfo commonInfo(const ModelFiles& files) {
+    ModelInfo info;
+    info.path = files.path;
+    info.config = files.config;
+    info.hash = files.weights->hash();
+    info.parameters = static_cast<std::int64_t>(parameterCount(files.config));
+    info.tokenizerType = files.tokenizer->type();
+    info.tokenizerVocabSize = files.tokenizer->vocabSize();
+    info.layerKinds.assign(static_cast<std::size_t>(files.config.layers), "softmax");
+    info.exports = exportChoices(files.config);
+    info.warnings = modelWarnings(files.config, *files.weights);
+    return info;
+}
+
+const char* kindName(const Mixer& mixer) {
+    switch (mixer.kind) {
+    case Mixer::Kind::Linear: return mixer.spec->name.c_str();
+    case Mixer::Kind::SlidingWindow: return "sliding_window";
+    case Mixer::Kind::Bypass: break;
+    }
+    return "bypass";
+}
+
+} // namespace
+
+std::set<std::int64_t> OpenedModel::convertedLayers() const {
+    if (!student)
+        return {};
+    std::set<std::int64_t> layers = layersWith(*student, kLinearModule);
+    layers.merge(layersWith(*student, kSlidingWindow));
+    return layers;
+}
+
+std::uint64_t parameterCount(const ModelConfig& c) {
+    const std::int64_t query = c.heads * c.headDim, key = c.kvHeads * c.headDim, hidden = c.hiddenSize, inner = c.intermediateSize;
+    std::int64_t layer = 2 * hidden + hidden * (2 * query + 2 * key) + 3 * hidden * inner;
+    layer += c.qkvBias ? query + 2 * key : 0;
+    layer += c.outputBias ? hidden : 0;
+    layer += c.mlpBias ? 2 * inner + hidden : 0;
+    layer += c.qkNorm ? 2 * c.headDim : 0;
+    return static_cast<std::uint64_t>(c.layers * layer + hidden + c.vocabSize * hidden * (c.tiedEmbeddings ? 1 : 2));
+}
+
+Result<ModelInfo> readModelInfo(const std::filesystem::path& path) {
+    return guarded([&] {
+        const OpenedModel opened = openFiles(path);
+        ModelInfo info = commonInfo(opened.files);
+        info.path = path;
+        if (opened.student) {
+            for (const std::int64_t layer : layersWith(*opened.student, kLinearModule))
+                info.layerKinds[static_cast<std::size_t>(layer)] = opened.mixer;
+            for (const std::int64_t layer : layersWith(*opened.student, kSlidingWindow))
+                info.layerKinds[static_cast<std::size_t>(layer)] = "sliding_window";
+        }
+        fillMemory(info, sizeof(float)); // what it runs in on the CPU
+        return info;
+    });
+}
+
+ModelInfo modelInfo(const Model& model) {
+    ModelInfo info = commonInfo(model.files());
+    for (const auto& [layer, mixer] : model.mixers())
+        info.layerKinds[static_cast<std::size_t>(layer)] = kindName(mixer);
+    fillMemory(info, c10::elementSize(model.dtype()));
+    info.device = deviceDescription(model.device());
+    info.dtype = model.dtype() == at::kHalf ? "f16" : model.dtype() == at::kBFloat16 ? "bf16" : "f32";
+    return info;
+}
+
+} // namespace linnet::core
