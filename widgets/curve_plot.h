@@ -1,0 +1,108 @@
+// Live curves over steps, tokens or time. Appending is cheap: the picture is redrawn at most about 30 times a second.
+#pragma once
+
+#include "widgets/curve_series.h"
+#include "widgets/plot_widget.h"
+
+#include <QTimer>
+#include <memory>
+#include <optional>
+#include <vector>
+
+class QCPGraph;
+class QCPLayer;
+class QCPPainter;
+class QMouseEvent;
+
+namespace linnet::widgets {
+
+class CurvePlot : public PlotWidget {
+    Q_OBJECT
+
+public:
+    static constexpr int kLegendEntries = 12;
+    static constexpr size_t kPointsShown = 4000; // a curve with more points in view is drawn as its min/max envelope
+
+    explicit CurvePlot(QWidget* parent = nullptr);
+    ~CurvePlot() override;
+
+    // An id that exists already only changes its looks. Curves are drawn in the order of their addition.
+    void addCurve(const QString& id, const QString& name, const QColor& color, Qt::PenStyle style = Qt::SolidLine);
+    void removeCurve(const QString& id);
+    // Unknown ids are ignored. y that is not finite (or, on a log axis, not positive) leaves a gap. See CurveSeries::append.
+    void append(const QString& id, double x, double y);
+    void append(const QString& id, const std::vector<double>& x, const std::vector<double>& y);
+    void clear();                        // curves and marks
+    void clearPoints(const QString& id); // keeps the curve
+    void setCurveVisible(const QString& id, bool visible);
+    bool hasCurve(const QString& id) const { return find(id) != nullptr; }
+    size_t pointCount(const QString& id) const;
+
+    void setAxisLabels(const QString& x, const QString& y);
+    void setEmptyText(const QString& text);
+    void setLogY(bool log);
+    void setSmoothing(double weight); // 0..0.99; the raw line stays behind at a quarter of its strength
+    void addMark(double x, const QString& label);
+    void clearMarks();
+    void setCursor(std::optional<double> x); // one cursor shared by plots with the same x
+    void setView(double xFrom, double xTo, double yFrom, double yTo);
+    void resetView(); // follows the data again
+    bool followsData() const { return m_follows; }
+
+    struct View {
+        double xFrom, xTo, yFrom, yTo;
+    };
+    View view() const;
+
+    // curve,x,value,smoothed: the raw points of the visible curves in the visible range of x.
+    QString csv() const override;
+
+    QSize sizeHint() const override { return {520, 300}; }
+
+Q_SIGNALS:
+    void pointHovered(const QString& id, double x, double y);
+    void hoverLeft();
+    void cursorMoved(double x);
+    void viewChangedByUser();
+
+protected:
+    void restyle() override;
+    bool eventFilter(QObject* watched, QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
+
+private:
+    struct Curve;
+    struct Mark {
+        double x;
+        QString label;
+    };
+    struct Hover {
+        QString name;
+        double x, y, shown; // shown: the smoothed value
+        QColor color;
+    };
+
+    Curve* find(const QString& id) const;
+    void schedule();
+    void refresh();
+    void follow();
+    void fill(Curve& curve, double from, double to);
+    void userMoved();
+    void rebuildLegend();
+    void hoverAt(const QPointF& position);
+    void endHover();
+    void paintMarks(QCPPainter& painter) const;
+    void paintHover(QCPPainter& painter) const;
+
+    std::vector<std::unique_ptr<Curve>> m_curves;
+    std::vector<Mark> m_marks;
+    std::optional<Hover> m_hover;
+    std::optional<double> m_cursor;
+    QTimer m_timer;
+    QString m_emptyText;
+    double m_smoothing = 0;
+    bool m_log = false, m_follows = true, m_refreshing = false, m_legendStale = false;
+    QCPLayer* m_overlay = nullptr;
+};
+
+} // namespace linnet::widgets
