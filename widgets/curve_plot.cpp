@@ -274,7 +274,7 @@ void CurvePlot::fill(Curve& curve, double from, double to) {
         const std::span<const double> y = std::span(values).subspan(first, last - first);
         std::vector<double> keys(x.begin(), x.end()), shown(y.begin(), y.end());
         if (x.size() > kPointsShown)
-            envelope(x, y, kPointsShown / 3, keys, shown);
+            envelope(x, y, std::max(kPointsShown / 3, size_t(2 * width())), keys, shown);
         QVector<QCPGraphData> points(qsizetype(keys.size()));
         for (size_t i = 0; i < keys.size(); ++i) {
             const bool drawable = std::isfinite(shown[i]) && (!m_log || shown[i] > 0);
