@@ -172,8 +172,15 @@ LinearLayer Pipeline::startAndAlign(std::int64_t layer, const LayerWeights& weig
 }
 
 void Pipeline::convertLayers() {
-    if (m_recipe.preset == "sliding-window" || m_converted.empty())
+    if (m_converted.empty())
         return;
+    if (m_recipe.preset == "sliding-window") { // nothing to train: the student is the teacher with a mask
+        Mixers student;
+        for (const auto l : m_converted)
+            student[l] = Mixer{Mixer::Kind::SlidingWindow, nullptr, {}, m_recipe.window, m_recipe.sinks};
+        saveLinearLayers(studentFile(), student);
+        return;
+    }
     stage("align", [&](Json& report) {
         const at::NoGradGuard noGradients;
         Mixers student = loadMixers(studentFile()), naive = loadMixers(naiveFile());
@@ -254,9 +261,6 @@ void Pipeline::evaluate() {
         m_reference = *orFail(teacherReference(*m_teacher, m_slices.evaluation, m_control));
         measure("teacher", {});
         Mixers student = loadMixers(studentFile());
-        if (m_recipe.preset == "sliding-window")
-            for (const auto l : m_converted)
-                student[l] = Mixer{Mixer::Kind::SlidingWindow, nullptr, {}, m_recipe.window, m_recipe.sinks};
         Mixers naive = m_options.baselines ? loadMixers(naiveFile()) : Mixers{};
         const auto compute = [&](const at::Tensor& t) { return t.to(m_teacher->dtype()); };
         for (auto* mixers : {&student, &naive})

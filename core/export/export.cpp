@@ -1,0 +1,143 @@
+#include "core/torch_pch.h"
+
+#include "core/export/export.h"
+
+#include "core/base/files.h"
+#include "core/convert/tensor_file.h"
+#include "core/export/hf_folder.h"
+
+#include <unistd.h>
+
+namespace linnet::core {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kParityFile = "parity.safetensors"; // the student's own logits at the end of a probe: verify needs no student
+constexpr std::int64_t kParityRows = 8;
+constexpr const char* kProbe = "In 1842 the town council voted, by 7 to 5, to build a bridge. \"It will pay for itself,\" said the engineer; nobody "
+                               "believed her. Ten years later the toll keeper counted 3,650 carts a month, and the council built a second one.\n"
+                               "for (int i = 0; i < n; ++i) sum += a[i] * b[i];\n";
+
+Parity compare(const Model& model, const fs::path& folder, const Control& control) {
+    at::Tensor ids, expected;
+    for (const auto& [name, tensor] : loadTensors(folder / kParityFile, at::kCPU))
+        (name == "ids" ? ids : expected) = tensor;
+    if (!ids.defined() || !expected.defined() || ids.dim() != 1 || expected.dim() != 2 || expected.size(1) != model.config().vocabSize)
+        fail(ErrorCode::Malformed, (folder / kParityFile).string() + ": tensors ids and logits do not fit the model", {{"file", (folder / kParityFile).string()}});
+    std::vector<TokenId> list;
+    for (std::int64_t i = 0; i < ids.size(0); ++i)
+        list.push_back(static_cast<TokenId>(ids[i].item<float>()));
+    auto values = orFail(sequenceLogits(model, list, control));
+    const at::Tensor all = at::from_blob(values.data(), {ids.size(0), model.config().vocabSize}, at::kFloat);
+    const at::Tensor found = all.narrow(0, ids.size(0) - expected.size(0), expected.size(0));
+    const at::Tensor p = at::log_softmax(expected.to(at::kDouble), -1), q = at::log_softmax(found.to(at::kDouble), -1);
+    return {(found - expected).abs().max().item<double>(), (p.exp() * (p - q)).sum(-1).mean().item<double>(),
+            found.argmax(-1).eq(expected.argmax(-1)).to(at::kDouble).mean().item<double>(), ids.size(0)};
+}
+
+void writeParity(const Model& model, const fs::path& folder, const Control& control) {
+    const auto ids = modelTokenizer(model).encode(kProbe, true);
+    const auto values = orFail(sequenceLogits(model, ids, control));
+    const auto rows = std::min<std::int64_t>(kParityRows, static_cast<std::int64_t>(ids.size())), vocab = model.config().vocabSize;
+    at::Tensor logits = at::empty({rows, vocab}, at::kFloat);
+    std::copy(values.end() - rows * vocab, values.end(), logits.data_ptr<float>());
+    saveTensors(folder / kParityFile, {{"ids", at::tensor(std::vector<float>(ids.begin(), ids.end()))}, {"logits", logits}});
+}
+
+void checkParity(const Parity& parity, const std::string& dtype) {
+    // f32 stores the very values; bf16 and f16 round the mixers' (and a quantised teacher's) weights
+    const double allowed = dtype == "f32" ? 1e-6 : 0.05;
+    if (!(parity.meanKl <= allowed))
+        fail(ErrorCode::Internal, "export: the reloaded folder does not give the student's logits: mean KL " + std::to_string(parity.meanKl) + ", at most " +
+                                      std::to_string(allowed) + " expected; the folder is not to be used", {{"found", std::to_string(parity.meanKl)}});
+}
+
+// Removes the half-written folder unless it was renamed.
+struct Partial {
+    fs::path folder;
+    ~Partial() {
+        std::error_code ignored;
+        fs::remove_all(folder, ignored);
+    }
+};
+
+std::string exportedDType(const fs::path& folder) {
+    const Json config = readJsonFile(folder / "config.json");
+    const auto dtype = config.value("dtype", std::string("float32"));
+    return dtype == "float32" ? "f32" : dtype == "bfloat16" ? "bf16" : "f16";
+}
+
+RunOptions inFloat32(RunOptions run) {
+    run.dtype = "f32";
+    return run;
+}
+
+} // namespace
+
+Json exportReportToJson(const ExportReport& report) {
+    Json json{{"folder", report.folder.string()}, {"format", report.format}, {"files", report.files}, {"exact", report.exact}, {"parity", nullptr}};
+    if (report.verified)
+        json["parity"] = {{"max_abs_logit", report.parity.maxAbsLogit}, {"mean_kl", report.parity.meanKl}, {"top1_agreement", report.parity.top1Agreement},
+                          {"tokens", report.parity.tokens}};
+    return json;
+}
+
+Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, const ExportOptions& options, const RunOptions& run, const Control& control) {
+    return guarded([&] {
+        if (options.format != "hf")
+            fail(ErrorCode::Unsupported, "export format " + options.format + " is not in this release; hf is", {{"option", "--format"}, {"value", options.format}});
+        std::error_code ignored;
+        if (out.empty() || (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out))))
+            fail(ErrorCode::Usage, "export folder \"" + out.string() + "\" exists and is not empty; choose another", {{"option", "--out"}, {"file", out.string()}});
+        const auto model = orFail(openModel(student, inFloat32(run), control));
+        const std::uint64_t bytes = static_cast<std::uint64_t>(modelInfo(*model).weightBytes) + (8 << 20);
+        if (const auto space = freeDiskBytes(out); space < bytes)
+            fail(ErrorCode::Disk, "export to " + out.string() + " needs " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(space >> 20) + " MiB are free",
+                 {{"file", out.string()}});
+        const auto target = fs::absolute(out).lexically_normal();
+        const auto trimmed = target.has_filename() ? target : target.parent_path();
+        Partial partial{trimmed.string() + ".part-" + std::to_string(::getpid())};
+        fs::create_directories(partial.folder, ignored);
+        if (!fs::is_directory(partial.folder))
+            fail(ErrorCode::Io, "can't make " + partial.folder.string() + ": " + ignored.message(), {{"file", out.string()}});
+        ExportReport report;
+        report.folder = trimmed;
+        report.format = options.format;
+        report.exact = options.dtype == "f32";
+        report.files = writeHfFolder(*model, student, partial.folder, options.dtype, control);
+        writeParity(*model, partial.folder, control);
+        report.files.push_back(kParityFile);
+        if (options.verify) {
+            const auto reloaded = orFail(openModel(partial.folder, inFloat32(run), control));
+            report.parity = compare(*reloaded, partial.folder, control);
+            checkParity(report.parity, options.dtype);
+            report.verified = true;
+        }
+        control.checkpoint();
+        fs::remove(trimmed, ignored); // an empty folder of that name
+        fs::rename(partial.folder, trimmed);
+        return report;
+    });
+}
+
+Result<ExportReport> verifyExport(const fs::path& folder, const RunOptions& run, const Control& control) {
+    return guarded([&] {
+        if (!fs::exists(folder / kParityFile))
+            fail(ErrorCode::NotFound, folder.string() + " is no export of ours: " + kParityFile + " is missing", {{"file", (folder / kParityFile).string()}});
+        const auto model = orFail(openModel(folder, inFloat32(run), control));
+        ExportReport report;
+        report.folder = folder;
+        report.format = "hf";
+        const auto dtype = exportedDType(folder);
+        report.exact = dtype == "f32";
+        for (const auto& entry : fs::directory_iterator(folder))
+            report.files.push_back(entry.path().filename().string());
+        std::sort(report.files.begin(), report.files.end());
+        report.parity = compare(*model, folder, control);
+        report.verified = true;
+        checkParity(report.parity, dtype);
+        return report;
+    });
+}
+
+} // namespace linnet::core

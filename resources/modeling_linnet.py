@@ -1,0 +1,267 @@
+# Copyright (C) 2026 The Linnet authors. SPDX-License-Identifier: GPL-3.0-or-later
+"""A Transformer some of whose layers are Gated DeltaNet or windowed attention, in plain PyTorch; written by Linnet.
+
+Load with transformers.AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True). Softmax layers are the teacher's,
+untouched. Needs torch and transformers (>= 4.45) only.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+
+class LinnetConfig(PretrainedConfig):
+    model_type = "linnet"
+
+    def __init__(self, linnet=None, **kwargs):
+        self.linnet = linnet or {}
+        self.tie_word_embeddings = kwargs.get("tie_word_embeddings", False)
+        for key in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                    "num_key_value_heads", "head_dim", "rms_norm_eps", "max_position_embeddings"):
+            if key in kwargs:
+                setattr(self, key, kwargs[key])
+        super().__init__(**kwargs)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, size, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x):
+        y = x.float()
+        y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * y.to(x.dtype)
+
+
+def rotary_frequencies(rope, dim):
+    inverse = 1.0 / rope["theta"] ** (torch.arange(0, dim, 2, dtype=torch.int64).float() / dim)
+    if rope["type"] == "linear":
+        return inverse / rope["factor"]
+    if rope["type"] == "llama3":
+        factor, low, high, original = (rope[k] for k in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"))
+        length = 2 * math.pi / inverse
+        smooth = (original / length - low) / (high - low)
+        between = (1 - smooth) * inverse / factor + smooth * inverse
+        return torch.where(length > original / low, inverse / factor, torch.where(length < original / high, inverse, between))
+    return inverse
+
+
+class Attention(nn.Module):
+    """The teacher's softmax attention; `window` = [keys, sinks] limits what a token sees."""
+
+    def __init__(self, config, window):
+        super().__init__()
+        c, meta = config, config.linnet
+        self.heads, self.kv_heads, self.dim, self.window = c.num_attention_heads, c.num_key_value_heads, c.head_dim, window
+        self.q_proj = nn.Linear(c.hidden_size, self.heads * self.dim, bias=meta["qkv_bias"])
+        self.k_proj = nn.Linear(c.hidden_size, self.kv_heads * self.dim, bias=meta["qkv_bias"])
+        self.v_proj = nn.Linear(c.hidden_size, self.kv_heads * self.dim, bias=meta["qkv_bias"])
+        self.o_proj = nn.Linear(self.heads * self.dim, c.hidden_size, bias=meta["output_bias"])
+        self.q_norm = RMSNorm(self.dim, c.rms_norm_eps) if meta["qk_norm"] else nn.Identity()
+        self.k_norm = RMSNorm(self.dim, c.rms_norm_eps) if meta["qk_norm"] else nn.Identity()
+        if window is not None:
+            self.register_buffer("_window", torch.tensor(window), persistent=False)
+
+    def forward(self, x, rotary, valid, state):
+        B, T, _ = x.shape
+        q = self.q_norm(self.q_proj(x).view(B, T, self.heads, self.dim)).transpose(1, 2)
+        k = self.k_norm(self.k_proj(x).view(B, T, self.kv_heads, self.dim)).transpose(1, 2)
+        v = self.v_proj(x).view(B, T, self.kv_heads, self.dim).transpose(1, 2)
+        cos, sin = rotary
+
+        def turn(z):
+            a, b = z.chunk(2, -1)
+            return z * cos + torch.cat([-b, a], -1) * sin
+
+        q, k = turn(q), turn(k)
+        if state is not None:
+            if state:
+                k, v = torch.cat([state["k"], k], 2), torch.cat([state["v"], v], 2)
+            state["k"], state["v"] = k, v
+        S = k.shape[2]
+        row = torch.arange(S - T, S, device=x.device)[:, None]
+        key = torch.arange(S, device=x.device)[None]
+        mask = key <= row
+        if self.window is not None:
+            mask = mask & ((row - key < self.window[0]) | (key < self.window[1]))
+        mask = mask[None, None]
+        if valid is not None:
+            mask = mask & valid[:, None, None, :S]
+            mask = mask | (row == key)[None, None]  # a padding row sees itself: no NaN
+        r = self.heads // self.kv_heads
+        o = F.scaled_dot_product_attention(q, k.repeat_interleave(r, 1), v.repeat_interleave(r, 1), attn_mask=mask)
+        return self.o_proj(o.transpose(1, 2).reshape(B, T, -1))
+
+
+def delta_rule(q, k, v, g, beta, S, chunk=64):
+    """S_t = exp(g_t) (I - beta_t k_t k_t') S + beta_t k_t v_t', o_t = S_t' q_t, chunk by chunk. [B, H, T, D], gates [B, H, T]."""
+    T, out = q.shape[2], []
+    for start in range(0, T, chunk):
+        Q, K, V, G, b = (z[:, :, start:start + chunk] for z in (q, k, v, g, beta))
+        C = Q.shape[2]
+        G = G.cumsum(-1)
+        lower = torch.ones(C, C, dtype=torch.bool, device=q.device).tril()
+        decay = (G[..., :, None] - G[..., None, :]).masked_fill(~lower, -math.inf).exp()
+        kb = K * b[..., None]
+        A = (kb @ K.transpose(-1, -2) * decay).tril(-1)
+        rhs = V * b[..., None] - (kb * G.exp()[..., None]) @ S
+        U = torch.linalg.solve_triangular(A, rhs, upper=False, unitriangular=True)
+        out.append((Q * G.exp()[..., None]) @ S + (Q @ K.transpose(-1, -2) * decay) @ U)
+        S = S * G[..., -1:, None].exp() + (K * (G[..., -1:] - G).exp()[..., None]).transpose(-1, -2) @ U
+    return torch.cat(out, 2), S
+
+
+class GatedDeltaNet(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.heads, self.dim, self.eps = config.num_attention_heads, config.head_dim, config.rms_norm_eps
+        width, hidden = self.heads * self.dim, config.hidden_size
+        for name in ("q", "k", "v", "g"):
+            setattr(self, f"{name}_proj", nn.Linear(hidden, width, bias=False))
+        for name in ("q", "k", "v"):
+            setattr(self, f"{name}_conv1d", nn.Conv1d(width, width, 4, groups=width, bias=False))
+        self.a_proj = nn.Linear(hidden, self.heads, bias=False)
+        self.b_proj = nn.Linear(hidden, self.heads, bias=False)
+        self.A_log = nn.Parameter(torch.zeros(self.heads))
+        self.dt_bias = nn.Parameter(torch.zeros(self.heads))
+        self.o_norm = nn.Module()
+        self.o_norm.weight = nn.Parameter(torch.ones(self.dim))
+        self.o_proj = nn.Linear(width, hidden, bias=False)
+
+    def forward(self, x, rotary, valid, state):
+        B, T, _ = x.shape
+        if valid is not None:
+            x = x * valid[:, -T:, None].to(x.dtype)  # padding on the left leaves the state empty
+        u = torch.cat([self.q_proj(x), self.k_proj(x), self.v_proj(x)], -1).float().transpose(1, 2)
+        past = state["conv"] if state else u.new_zeros(B, u.shape[1], 3)
+        u = torch.cat([past, u], 2)
+        taps = torch.cat([self.q_conv1d.weight, self.k_conv1d.weight, self.v_conv1d.weight]).float()
+        y = F.silu(F.conv1d(u, taps, groups=u.shape[1])).view(B, 3, self.heads, self.dim, T).permute(1, 0, 2, 4, 3)
+        q, k, v = y[0], y[1], y[2]
+        q = q * torch.rsqrt(q.square().sum(-1, keepdim=True) + 1e-6) * self.dim ** -0.5
+        k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
+        g = (-self.A_log.float().exp() * F.softplus(self.a_proj(x).float() + self.dt_bias.float())).transpose(1, 2)
+        beta = self.b_proj(x).float().sigmoid().transpose(1, 2)
+        S = state["S"] if state else q.new_zeros(B, self.heads, self.dim, self.dim)
+        o, S = delta_rule(q, k, v, g, beta, S)
+        if state is not None:
+            state["conv"], state["S"] = u[:, :, -3:], S
+        o = o.transpose(1, 2)
+        o = o * torch.rsqrt(o.square().mean(-1, keepdim=True) + self.eps) * self.o_norm.weight.float()
+        gate = F.silu(self.g_proj(x).float())
+        return self.o_proj((o.reshape(B, T, -1) * gate).to(self.o_proj.weight.dtype))
+
+
+class MLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        bias = config.linnet["mlp_bias"]
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=bias)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=bias)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=bias)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Block(nn.Module):
+    def __init__(self, config, layer):
+        super().__init__()
+        meta = config.linnet
+        window = meta.get("windows", {}).get(str(layer))
+        linear = layer in meta["converted_layers"] and window is None
+        self.mixer = "linear_attn" if linear else "self_attn"
+        setattr(self, self.mixer, GatedDeltaNet(config) if linear else Attention(config, window))
+        if window is not None:
+            self.register_buffer("sliding_window", torch.tensor(window, dtype=torch.float32))
+        self.mlp = MLP(config)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, h, rotary, valid, state):
+        h = h + getattr(self, self.mixer)(self.input_layernorm(h), rotary, valid, state)
+        return h + self.mlp(self.post_attention_layernorm(h))
+
+
+class LinnetCache:
+    """One dictionary a layer: keys and values, or convolution inputs and the recurrent state."""
+
+    def __init__(self, layers):
+        self.states, self.length = [{} for _ in range(layers)], 0
+
+
+class LinnetModel(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Block(config, i) for i in range(config.num_hidden_layers))
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+class LinnetForCausalLM(PreTrainedModel, GenerationMixin):
+    config_class = LinnetConfig
+    base_model_prefix = "model"
+    _no_split_modules = ["Block"]
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+    _supports_sdpa = True
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = LinnetModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def _init_weights(self, module):
+        pass  # every weight comes from the file
+
+    def get_input_embeddings(self):
+        return self.model.embed_tokens
+
+    def set_input_embeddings(self, value):
+        self.model.embed_tokens = value
+
+    def get_output_embeddings(self):
+        return self.lm_head
+
+    def set_output_embeddings(self, value):
+        self.lm_head = value
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls):
+        return False
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
+        if generation_config.use_cache and (generation_config.num_beams or 1) == 1:
+            model_kwargs["linnet_cache"] = LinnetCache(self.config.num_hidden_layers)
+
+    def prepare_inputs_for_generation(self, input_ids, linnet_cache=None, attention_mask=None, **kwargs):
+        seen = linnet_cache.length if linnet_cache is not None else 0
+        return {"input_ids": input_ids[:, seen:], "attention_mask": attention_mask, "linnet_cache": linnet_cache}
+
+    def forward(self, input_ids=None, attention_mask=None, labels=None, linnet_cache=None, logits_to_keep=0, inputs_embeds=None, **kwargs):
+        h = self.model.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        T, seen = h.shape[1], linnet_cache.length if linnet_cache is not None else 0
+        valid = attention_mask.bool() if attention_mask is not None and not bool(attention_mask.all()) else None
+        if valid is not None:
+            positions = (valid.long().cumsum(-1) - 1).clamp_min(0)[:, -T:]
+        else:
+            positions = torch.arange(seen, seen + T, device=h.device)[None]
+        angles = positions[..., None].float() * rotary_frequencies(self.config.linnet["rope"], self.config.head_dim).to(h.device)
+        angles = torch.cat([angles, angles], -1)[:, None]
+        rotary = angles.cos().to(h.dtype), angles.sin().to(h.dtype)
+        for i, layer in enumerate(self.model.layers):
+            h = layer(h, rotary, valid, linnet_cache.states[i] if linnet_cache is not None else None)
+        if linnet_cache is not None:
+            linnet_cache.length = seen + T
+        h = self.model.norm(h)
+        logits = self.lm_head(h[:, -logits_to_keep:] if isinstance(logits_to_keep, int) and logits_to_keep else h)
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
+        return CausalLMOutputWithPast(loss=loss, logits=logits)
