@@ -17,14 +17,17 @@ struct Measured {
 };
 
 struct HeadProfile {
-    Measured distance;          // tokens
-    double p10 = 0, p50 = 0, p90 = 0; // of attention mass by distance, tokens
-    Measured distanceNoSink;    // tokens; first 4 keys dropped, first 8 rows left out
-    double medianNoSink = 0;    // tokens
-    Measured entropy;           // nats
+    Measured distance; // tokens
+    // Of attention mass by distance, tokens: from the histogram, linear inside a bin over the whole distances that it holds (a
+    // bin of one distance gives that distance).
+    double p10 = 0, p50 = 0, p90 = 0;
+    Measured distanceNoSink; // tokens; first 4 keys dropped, first 8 rows left out
+    double medianNoSink = 0; // tokens, found as p50 is
+    Measured entropy;        // nats
     double concentrationLayer = 0, concentrationAbsolute = 0;
-    double rmsPreO = 0, rmsPostO = 0; // of A V, and of W_O's columns of this head applied to it
-    double sinkMass = 0, previousMass = 0, selfMass = 0;
+    double rmsPreO = 0, rmsPostO = 0;                    // of A V, and of W_O's columns of this head applied to it
+    double sinkMass = 0, previousMass = 0, selfMass = 0; // of the first 4 keys, of t - 1 (rows t >= 1), of t
+    double rmsPreOSe = 0, rmsPostOSe = 0, sinkSe = 0, previousSe = 0, selfSe = 0; // standard errors over sequences
     std::vector<double> histogram, histogramNoSink; // mass by distance over Profile::edges, each sums to 1
 };
 
@@ -33,18 +36,22 @@ struct Profile {
     std::string modelName, modelHash, dataHash;
     std::int64_t tokens = 0, sequences = 0, seqLen = 0;
     std::int64_t kvHeads = 0;
-    std::vector<double> edges; // bin i holds distances edges[i] <= d < edges[i + 1]
+    std::vector<double> edges;                    // bin i holds distances edges[i] <= d < edges[i + 1]
     std::vector<std::vector<HeadProfile>> layers; // [layer][head]
 };
 
 struct ProfileOptions {
-    int binsPerOctave = 2; // 0 = exact, one bin a distance
-    std::filesystem::path cacheFolder; // "" = no cache; key: teacher hash + data hash + settings. Holds finished sequences too: a
-                                       // stopped profile goes on where it was.
+    int binsPerOctave = 2;             // 0 = exact, one bin a distance
+    std::filesystem::path cacheFolder; // "" = no cache; key: teacher hash + data hash + settings. Holds finished sequences too:
+                                       // a stopped profile goes on where it was.
 };
 
-Result<Profile> profileModel(const Model& model, const TokenWindows& windows, const ProfileOptions& options, const Control& control = {});
-Json profileToJson(const Profile& profile); // the keys of the command-line contract
+// What is not defined is NaN (null in JSON): the NoSink values with seqLen <= 8, previousMass and
+// concentrationAbsolute with seqLen 1. A model with converted layers is refused (Unsupported): they have no attention to
+// profile.
+Result<Profile> profileModel(const Model& model, const TokenWindows& windows, const ProfileOptions& options,
+                             const Control& control = {});
+Json profileToJson(const Profile& profile);                           // the keys of the command-line contract
 Profile profileFromJson(const Json& json, const std::string& origin); // throws Failure
 
 } // namespace linnet::core
