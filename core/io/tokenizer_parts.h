@@ -1,0 +1,15 @@
+// Reads the contents of a tokenizer.json. Source: the serialised form of Hugging Face's `tokenizers`.
+#pragma once
+
+#include "core/io/bpe_tokenizer.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace linnet::core {
+
+// Throws Unsupported naming `origin` and the component or option that is not supported (byte-level BPE only), Malformed naming
+// the key, token or merge that is wrong.
+TokenizerParts readTokenizerParts(const nlohmann::json& tokenizer, const std::string& origin);
+
+} // namespace linnet::core
