@@ -74,6 +74,11 @@ struct Pass {
     at::Tensor states;      // before each chunk and after the last [n + 1, N, Dk, Dv]
 };
 
+// Autograd functions take absent tensors as nullopt, not as undefined ones.
+std::optional<at::Tensor> given(const at::Tensor& t) {
+    return t.defined() ? std::optional(t) : std::nullopt;
+}
+
 at::Tensor scaled(const at::Tensor& t, const at::Tensor& factor) {
     return factor.defined() ? t * factor : t;
 }
@@ -213,21 +218,21 @@ Gradients backwardPass(const Pass& p, const at::Tensor& dO, const at::Tensor& dF
 class ChunkedRule : public torch::autograd::Function<ChunkedRule> {
 public:
     static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 const at::Tensor& logDecay, const at::Tensor& beta, const at::Tensor& state, bool delta,
-                                 int64_t C) {
+                                 const std::optional<at::Tensor>& logDecay, const std::optional<at::Tensor>& beta,
+                                 const std::optional<at::Tensor>& state, bool delta, int64_t C) {
         const Layout l{q.size(0), q.size(1), q.size(2), C, (q.size(1) + C - 1) / C};
         RecurrenceInputs in;
         in.q = q;
         in.k = k;
         in.v = v;
-        in.logDecay = logDecay;
-        in.write = beta;
-        in.state = state;
+        in.logDecay = logDecay.value_or(at::Tensor());
+        in.write = beta.value_or(at::Tensor());
+        in.state = state.value_or(at::Tensor());
         Pass p;
         const at::Tensor o = forwardPass(p, in, delta, l);
         ctx->save_for_backward({p.q, p.k, p.v, p.beta, p.kBeta, p.expG, p.tail, p.gamma, p.A, p.U, p.W, p.P, p.written, p.states});
         ctx->saved_data["layout"] = std::vector<int64_t>{l.B, l.T, l.H, l.C, l.n};
-        ctx->saved_data["state"] = state.defined();
+        ctx->saved_data["state"] = in.state.defined();
         return {fromChunks(o, l), p.states[l.n].view({l.B, l.H, k.size(3), v.size(3)}).clone()};
     }
 
@@ -257,7 +262,7 @@ RecurrenceOutputs chunkwise(const MixerSpec& spec, const RecurrenceInputs& in, i
         fail(ErrorCode::Usage, "mixer '" + spec.name + "': chunk is " + std::to_string(chunk) + ", expected at least 1 token");
     const at::Tensor write = spec.write == WriteGate::One ? at::Tensor() : in.write;
     const variable_list out =
-        ChunkedRule::apply(in.q, in.k, in.v, expandedLogDecay(spec, in), write, in.state, spec.deltaRule,
+        ChunkedRule::apply(in.q, in.k, in.v, given(expandedLogDecay(spec, in)), given(write), given(in.state), spec.deltaRule,
                            std::min(chunk, in.q.size(1)));
     RecurrenceOutputs result;
     result.o = out[0];

@@ -43,10 +43,11 @@ at::Tensor convolve(const at::Tensor& u, const at::Tensor& taps, const at::Tenso
 }
 
 struct Convolution : torch::autograd::Function<Convolution> {
-    static at::Tensor forward(AutogradContext* ctx, const at::Tensor& u, const at::Tensor& tapsOfRows, const at::Tensor& past,
-                              int64_t heads, double scale) {
+    static at::Tensor forward(AutogradContext* ctx, const at::Tensor& u, const std::optional<at::Tensor>& tapsOfRows,
+                              const std::optional<at::Tensor>& pastInputs, int64_t heads, double scale) {
         const int64_t B = u.size(0), T = u.size(1), width = u.size(2);
-        const at::Tensor taps = tapsOfRows.defined() ? tapsOfRows.t().contiguous().t() : tapsOfRows; // each tap's row contiguous
+        const at::Tensor taps = tapsOfRows ? tapsOfRows->t().contiguous().t() : at::Tensor(); // each tap's row contiguous
+        const at::Tensor past = pastInputs.value_or(at::Tensor());
         const at::Tensor y = taps.defined() ? convolve(u, taps, past) : u;
         at::Tensor z = at::silu(y).view({B, T, heads, width / heads}), r;
         if (scale != 0) {
@@ -89,7 +90,8 @@ struct Convolution : torch::autograd::Function<Convolution> {
 } // namespace
 
 at::Tensor shortConvolution(const at::Tensor& u, const at::Tensor& taps, const at::Tensor& past, const ShortConvolution& options) {
-    return Convolution::apply(u, taps, past, options.heads, options.scale);
+    const auto given = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
+    return Convolution::apply(u, given(taps), given(past), options.heads, options.scale);
 }
 
 } // namespace linnet::core

