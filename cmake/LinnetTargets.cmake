@@ -1,6 +1,9 @@
 # What every target of ours has in common; no global flags.
 function(linnet_target name)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow=local -Wnon-virtual-dtor)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${name} PRIVATE -Wno-restrict) # false alarms on std::string in GCC 12
+  endif()
   if(LINNET_WARNINGS_AS_ERRORS)
     target_compile_options(${name} PRIVATE -Werror)
   endif()
