@@ -57,9 +57,6 @@ private:
     const TokenizerParts& m_parts;
 };
 
-// Special tokens that end a turn or a document whatever the configuration says.
-const std::set<std::string> kTurnEnds = {"<|im_end|>", "<|eot_id|>", "<|endoftext|>"};
-
 std::set<TokenId> endTokens(const TokenizerParts& parts, const std::map<std::string, std::string>& special,
                             const std::filesystem::path& folder) {
     std::set<TokenId> ids;
@@ -75,9 +72,7 @@ std::set<TokenId> endTokens(const TokenizerParts& parts, const std::map<std::str
                      {{"file", (folder / "generation_config.json").string()}, {"key", "eos_token_id"}});
             ids.insert(id.get<TokenId>());
         }
-    for (const AddedToken& token : parts.added)
-        if (token.special && kTurnEnds.contains(token.content))
-            ids.insert(token.id);
+    addTurnEnds(parts.added, ids);
     return ids;
 }
 

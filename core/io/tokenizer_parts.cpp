@@ -273,4 +273,11 @@ TokenizerParts readTokenizerParts(const json& tokenizer, const std::string& orig
     return parts;
 }
 
+void addTurnEnds(const std::vector<AddedToken>& tokens, std::set<TokenId>& endOfText) {
+    const std::set<std::string> ends = {"<|im_end|>", "<|eot_id|>", "<|endoftext|>"};
+    for (const AddedToken& token : tokens)
+        if (token.special && ends.contains(token.content))
+            endOfText.insert(token.id);
+}
+
 } // namespace linnet::core

@@ -12,4 +12,8 @@ namespace linnet::core {
 // the key, token or merge that is wrong.
 TokenizerParts readTokenizerParts(const nlohmann::json& tokenizer, const std::string& origin);
 
+// Adds the special tokens that end a turn or a document whatever a model's configuration says: <|im_end|>, <|eot_id|>,
+// <|endoftext|>.
+void addTurnEnds(const std::vector<AddedToken>& tokens, std::set<TokenId>& endOfText);
+
 } // namespace linnet::core

@@ -1,7 +1,7 @@
 """Oracle of tst_io_tokenizer: Hugging Face's `tokenizers` and `transformers`.
-make_tokenizers.py train OUT TEXT      small BPEs in the usual set-ups, each in OUT/NAME with cases.json
-make_tokenizers.py teacher OUT GGUF    cases.json of a GGUF file's tokenizer, by transformers and by hand from the metadata
-make_tokenizers.py reload DIR          ids of DIR/cases.json by AutoTokenizer.from_pretrained(DIR), into DIR/reloaded.json"""
+make_tokenizers.py train OUT TEXT         small BPEs in the usual set-ups, each in OUT/NAME with cases.json, some as GGUF too
+make_tokenizers.py teacher OUT GGUF TEXT  cases.json of a GGUF file's tokenizer, by transformers and by hand from the metadata
+make_tokenizers.py reload DIR             ids of DIR/cases.json by AutoTokenizer.from_pretrained(DIR), into DIR/reloaded.json"""
 import json
 import os
 import sys
@@ -88,9 +88,45 @@ def train(out, text_file):
         json.dump({"eos_token_id": [5, ids["<|im_end|>"]]}, open(f"{folder}/generation_config.json", "w"))
         write_cases(folder, t, ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|end|>", "<|end|>of", "<pad>", "<mask>", "<r>", "<n>e\u0301",
                                 "<tool_call>", "word", "cafe\u0301", "\u00e9t", "ne\u0301", "½", "  "])
+    for name, pre, add_bos in (("qwen2", "qwen2", False), ("llama3", "llama-bpe", True), ("smollm", "smollm", True), ("gpt2", "gpt-2", False)):
+        write_gguf(out, name, pre, add_bos)
 
 
-def teacher(out, gguf_file):
+def write_gguf(out, name, pre, add_bos):
+    """The trained tokenizer as GGUF metadata, which knows no flags of added tokens but special, and its ids."""
+    import gguf
+    data = json.load(open(f"{out}/{name}/tokenizer.json"))
+    for token in data["added_tokens"]:
+        token.update(lstrip=False, rstrip=False, single_word=False, normalized=False)
+    data["post_processor"] = None
+    t = Tokenizer.from_str(json.dumps(data))
+    if add_bos:
+        t.post_processor = processors.TemplateProcessing(single="<|im_start|> $A", special_tokens=[("<|im_start|>", t.token_to_id("<|im_start|>"))])
+    folder = f"{out}/{name}_gguf"
+    os.makedirs(folder)
+    added = {token["id"]: 3 if token["special"] else 4 for token in data["added_tokens"]}
+    names = sorted(t.get_vocab().items(), key=lambda item: item[1])
+    w = gguf.GGUFWriter(f"{folder}/model.gguf", "llama")
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre(pre)
+    w.add_token_list([n for n, _ in names])
+    w.add_token_types([added.get(i, 1) for _, i in names])
+    w.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in data["model"]["merges"]])
+    w.add_bos_token_id(t.token_to_id("<|im_start|>"))
+    w.add_eos_token_id(t.token_to_id("<r>"))
+    w.add_eot_token_id(t.token_to_id("<|end|>"))
+    w.add_pad_token_id(t.token_to_id("<pad>"))
+    if pre != "llama-bpe":  # llama-bpe adds BOS by itself
+        w.add_add_bos_token(add_bos)
+    w.add_chat_template("{{ bos_token }}{{ messages[0].content }}")
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    write_cases(folder, t, [token["content"] for token in data["added_tokens"]])
+
+
+def teacher(out, gguf_file, text_file):
     import gguf
     import transformers
     fields = gguf.GGUFReader(gguf_file).fields
@@ -105,6 +141,7 @@ def teacher(out, gguf_file):
     data = json.load(open(f"{out}/cases.json"))
     for case in data["cases"]:
         case["auto"] = auto(bytes.fromhex(case["hex"]).decode("utf-8", errors="replace"), add_special_tokens=False)["input_ids"]
+    data["text_ids"] = t.encode(open(text_file, encoding="utf-8", errors="replace", newline="").read()).ids
     json.dump(data, open(f"{out}/cases.json", "w"))
 
 
