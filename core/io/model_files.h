@@ -8,6 +8,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace linnet::core {
 
@@ -16,11 +18,16 @@ struct ModelFiles {
     ModelConfig config;
     std::shared_ptr<const WeightSource> weights;
     std::shared_ptr<const Tokenizer> tokenizer;
+    std::vector<std::string> warnings; // what a person should know, though the model opens: "lm_head.weight is ignored: ..."
 };
 
 // Reads headers, config and tokenizer, no weights; checks that every tensor that the config calls for is there, with the
 // expected shape, and that none is unexpected in kind. Throws Failure naming file, tensor or key, expected and found.
 ModelFiles openModelFiles(const std::filesystem::path& path);
+
+// That part of the check: names tensor, expected and found. A spare lm_head.weight beside tied embeddings is let pass, and so
+// are the inv_freq tensors of old files.
+void checkTeacherTensors(const ModelConfig& config, const WeightSource& weights);
 
 // The parts, for tests and for other readers. Each throws as above.
 std::unique_ptr<WeightSource> openSafetensorsFile(const std::filesystem::path& file);    // one file, own tensor names
