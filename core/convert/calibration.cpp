@@ -1,5 +1,7 @@
 #include "core/torch_pch.h"
 
+#include <ATen/Parallel.h>
+
 #include "core/convert/calibration.h"
 
 #include "linnet/kernels/attention_statistics.h"

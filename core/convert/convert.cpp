@@ -1,5 +1,8 @@
 #include "core/torch_pch.h"
 
+#include <ATen/Parallel.h>
+#include <torch/headeronly/version.h>
+
 #include "core/convert/convert.h"
 
 #include "core/base/files.h"

@@ -1,5 +1,7 @@
 #include "core/torch_pch.h"
 
+#include <ATen/Parallel.h>
+
 #include "core/convert/pipeline.h"
 
 #include "core/base/files.h"

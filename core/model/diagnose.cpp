@@ -1,10 +1,12 @@
 #include "core/torch_pch.h"
 
+#include <ATen/Parallel.h>
+
 #include "core/model/diagnose.h"
 
 #include "core/model/device.h"
 
-#include <torch/version.h>
+#include <torch/headeronly/version.h>
 
 namespace linnet::core {
 
