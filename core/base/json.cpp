@@ -41,6 +41,9 @@ template <class Value> Value parseChecked(std::string_view text, const std::stri
             what = what.substr(colon);
         fail(ErrorCode::Malformed, origin + ": not valid JSON at " + lineAndColumn(text, error.byte) + ": " + what,
              {{"file", origin}, {"line", lineAndColumn(text, error.byte)}});
+    } catch (const nlohmann::json::out_of_range& error) { // a number beyond double
+        const std::string what = error.what();
+        fail(ErrorCode::Malformed, origin + ": not valid JSON: " + what.substr(what.find("] ") + 2), {{"file", origin}});
     }
 }
 

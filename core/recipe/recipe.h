@@ -79,6 +79,8 @@ Recipe recipeFromJson(const Json& json, const std::string& origin); // throws; u
 Result<Recipe> readRecipe(const std::filesystem::path& file);
 Result<void> writeRecipe(const std::filesystem::path& file, const Recipe& recipe);
 std::string recipeHash(const Recipe& recipe); // of the canonical text without device
+// A path of the recipe from where the recipe lies; absolute paths, "default" and "self:N" pass through.
+std::filesystem::path resolvePath(const Recipe& recipe, const std::string& path);
 
 // Everything that can be checked without the teacher; `layers`, `heads` > 0 also check against it. Each entry names key and value.
 std::vector<Error> validateRecipe(const Recipe& recipe, std::int64_t layers = 0, std::int64_t heads = 0);
@@ -89,9 +91,12 @@ struct RecipeDifference {
 std::vector<RecipeDifference> diffRecipes(const Recipe& left, const Recipe& right);
 
 const std::vector<std::string>& presetNames();
+const std::vector<std::string>& mixerNames();  // those of core/mixers/mixer_spec.h
+const std::vector<std::string>& targetNames(); // half_life, beta, value_scale, output_gate
 // Defaults of method.md section 9 for the device ("cpu" or "cuda"), with a preset's own alignment (paper: lr 1e-4 / 1e-3, o frozen).
 Recipe defaultRecipe(const std::string& device, const std::string& preset = "naive");
-// Kept layers for the rules that need no measurement; Method rules give nullopt. Pins applied. uniform:N keeps floor(i L / N).
+// Kept layers, sorted, for the rules that need no measurement; Method rules give nullopt. Pins applied on top of the rule.
+// uniform:N keeps floor(i L / N). Throws where the rule does not fit `layers`, or its file can't be read.
 std::optional<std::vector<std::int64_t>> keptLayers(const Recipe& recipe, std::int64_t layers);
 // Applies pins to a ranking (best converted first) so that `keep` layers stay; sorted kept layers.
 std::vector<std::int64_t> keepByRanking(const std::vector<std::int64_t>& convertFirst, std::int64_t keep,

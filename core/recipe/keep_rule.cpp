@@ -1,0 +1,168 @@
+// Which layers stay softmax: the rule's text, and the layers that it means.
+#include "core/recipe/recipe.h"
+
+#include "core/base/json.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace linnet::core {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 100'000; // of any model: a bound for numbers that are read before the model is known
+constexpr const char* kForms = "uniform:N, first:N, last:N, layers:0,7,15, file:F or METHOD:N with bypass, kl, greedy, restore, ga-s2, score";
+
+const std::vector<std::string>& methodNames() {
+    static const std::vector<std::string> names = {"bypass", "kl", "greedy", "restore", "ga-s2", "score"};
+    return names;
+}
+
+[[noreturn]] void failRule(const std::string& rule, const std::string& why) {
+    fail(ErrorCode::Usage, "keep rule \"" + rule + "\": " + why + " (rules: " + kForms + ")",
+         {{"key", "keep"}, {"found", rule}, {"expected", kForms}});
+}
+
+std::int64_t parseCount(const std::string& rule, std::string_view text, const char* what) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (text.empty() || error != std::errc{} || end != text.data() + text.size() || value < 0 || value > kMaxLayers)
+        failRule(rule, "found \"" + std::string(text) + "\" as " + what + ", expected a whole number from 0");
+    return value;
+}
+
+std::vector<std::int64_t> parseLayers(const std::string& rule, std::string_view text) {
+    std::vector<std::int64_t> layers;
+    while (!text.empty()) {
+        const auto comma = text.find(',');
+        layers.push_back(parseCount(rule, text.substr(0, comma), "a layer"));
+        if (comma != text.npos && comma + 1 == text.size())
+            failRule(rule, "ends with a comma");
+        text.remove_prefix(comma == text.npos ? text.size() : comma + 1);
+    }
+    std::ranges::sort(layers);
+    if (const auto twice = std::ranges::adjacent_find(layers); twice != layers.end())
+        failRule(rule, "layer " + std::to_string(*twice) + " appears twice");
+    return layers;
+}
+
+std::vector<std::int64_t> readLayerFile(const std::filesystem::path& file) {
+    const Json json = readJsonFile(file);
+    std::vector<std::int64_t> layers;
+    const auto expected = [&](const std::string& found) {
+        fail(ErrorCode::Malformed, file.string() + ": found " + found + ", expected a JSON list of different layer numbers, as [0, 7, 15]",
+             {{"key", "keep"}, {"file", file.string()}, {"found", found}});
+    };
+    if (!json.is_array())
+        expected(json.type_name());
+    for (const auto& entry : json) {
+        if (!entry.is_number_integer() || entry < 0 || entry > kMaxLayers)
+            expected(entry.dump(-1, ' ', false, Json::error_handler_t::replace));
+        layers.push_back(entry.get<std::int64_t>());
+    }
+    std::ranges::sort(layers);
+    if (const auto twice = std::ranges::adjacent_find(layers); twice != layers.end())
+        expected("layer " + std::to_string(*twice) + " twice");
+    return layers;
+}
+
+// The rule alone, pins aside.
+std::vector<std::int64_t> layersOfRule(const Recipe& recipe, std::int64_t layers) {
+    const KeepRule& rule = recipe.keep;
+    if (rule.count > layers)
+        fail(ErrorCode::Malformed, "keep: " + rule.text() + " asks for " + std::to_string(rule.count) + " layers, the model has " +
+                                       std::to_string(layers) + ": expected 0 to " + std::to_string(layers),
+             {{"key", "keep"}, {"found", std::to_string(rule.count)}, {"expected", "0 to " + std::to_string(layers)}});
+    std::vector<std::int64_t> kept;
+    switch (rule.kind) {
+    case KeepRule::Kind::Uniform:
+        for (std::int64_t i = 0; i < rule.count; ++i)
+            kept.push_back(i * layers / rule.count);
+        break;
+    case KeepRule::Kind::First:
+        for (std::int64_t i = 0; i < rule.count; ++i)
+            kept.push_back(i);
+        break;
+    case KeepRule::Kind::Last:
+        for (std::int64_t i = layers - rule.count; i < layers; ++i)
+            kept.push_back(i);
+        break;
+    case KeepRule::Kind::Layers: kept = rule.layers; break;
+    case KeepRule::Kind::File: kept = readLayerFile(resolvePath(recipe, rule.file)); break;
+    case KeepRule::Kind::Method: break;
+    }
+    for (const auto layer : kept)
+        if (layer < 0 || layer >= layers)
+            fail(ErrorCode::Malformed, "keep: " + rule.text() + " names layer " + std::to_string(layer) + ", the model has layers 0 to " +
+                                           std::to_string(layers - 1),
+                 {{"key", "keep"}, {"found", std::to_string(layer)}, {"expected", "0 to " + std::to_string(layers - 1)}});
+    return kept;
+}
+
+} // namespace
+
+std::string KeepRule::text() const {
+    switch (kind) {
+    case Kind::Uniform: return "uniform:" + std::to_string(count);
+    case Kind::First: return "first:" + std::to_string(count);
+    case Kind::Last: return "last:" + std::to_string(count);
+    case Kind::File: return "file:" + file;
+    case Kind::Method: return method + ":" + std::to_string(count);
+    case Kind::Layers: break;
+    }
+    std::string list;
+    for (const auto layer : layers)
+        list += (list.empty() ? "" : ",") + std::to_string(layer);
+    return "layers:" + list;
+}
+
+KeepRule parseKeepRule(const std::string& text) {
+    const auto colon = text.find(':');
+    if (colon == text.npos)
+        failRule(text, "expected a name, a colon and a value");
+    const std::string name = text.substr(0, colon), value = text.substr(colon + 1);
+    if (name == "layers")
+        return {KeepRule::Kind::Layers, 0, parseLayers(text, value), {}, {}};
+    if (name == "file") {
+        if (value.empty())
+            failRule(text, "names no file");
+        return {KeepRule::Kind::File, 0, {}, value, {}};
+    }
+    const bool method = std::ranges::find(methodNames(), name) != methodNames().end();
+    if (!method && name != "uniform" && name != "first" && name != "last") {
+        auto known = methodNames();
+        known.insert(known.end(), {"uniform", "first", "last", "layers", "file"});
+        const auto nearest = nearestName(name, known);
+        failRule(text, "unknown name \"" + name + "\"" + (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?"));
+    }
+    const auto kind = method              ? KeepRule::Kind::Method
+                      : name == "uniform" ? KeepRule::Kind::Uniform
+                      : name == "first"   ? KeepRule::Kind::First
+                                          : KeepRule::Kind::Last;
+    return {kind, parseCount(text, value, "N"), {}, {}, method ? name : ""};
+}
+
+std::optional<std::vector<std::int64_t>> keptLayers(const Recipe& recipe, std::int64_t layers) {
+    const auto ruled = layersOfRule(recipe, layers);
+    if (recipe.keep.kind == KeepRule::Kind::Method)
+        return std::nullopt;
+    std::set<std::int64_t> kept(ruled.begin(), ruled.end());
+    kept.insert(recipe.never.begin(), recipe.never.end());
+    for (const auto layer : recipe.always)
+        kept.erase(layer);
+    return std::vector<std::int64_t>(kept.begin(), kept.end());
+}
+
+std::vector<std::int64_t> keepByRanking(const std::vector<std::int64_t>& convertFirst, std::int64_t keep,
+                                        const std::set<std::int64_t>& never, const std::set<std::int64_t>& always) {
+    // Kept in this order: pinned to stay, then the worst to convert first; pinned to convert, never.
+    std::set<std::int64_t> kept;
+    for (const auto layer : convertFirst)
+        if (never.contains(layer))
+            kept.insert(layer);
+    for (auto layer = convertFirst.rbegin(); layer != convertFirst.rend(); ++layer)
+        if (static_cast<std::int64_t>(kept.size()) < keep && !always.contains(*layer))
+            kept.insert(*layer);
+    return {kept.begin(), kept.end()};
+}
+
+} // namespace linnet::core
