@@ -1,5 +1,5 @@
 // One thread owns the device. Commands go in and are done in order; events come out through a mailbox that the window drains
-// every 33 ms: the latest progress overwrites, metrics append, results and errors never drop. No Qt in this header's types but strings.
+// every 33 ms: the latest progress overwrites, metrics append, results and errors never drop. No Qt here.
 #pragma once
 
 #include "core/convert/convert.h"
@@ -15,7 +15,7 @@
 
 namespace linnet::app {
 
-enum class JobKind { Open, Profile, Convert, Resume, Evaluate, Generate, Export };
+enum class JobKind { Open, Profile, Convert, Resume, Generate, Export };
 
 struct Job {
     JobKind kind = JobKind::Open;

@@ -4,6 +4,7 @@
 #include "app/models/selection_model.h"
 #include "core/recipe/recipe.h"
 
+#include <QDateTime>
 #include <QObject>
 #include <QTimer>
 #include <QUndoStack>

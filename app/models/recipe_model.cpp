@@ -1,0 +1,207 @@
+#include "app/models/recipe_model.h"
+
+#include "app/commands/recipe_command.h"
+#include "core/base/json.h"
+
+#include <QDateTime>
+#include <QDir>
+#include <QFile>
+#include <QSaveFile>
+#include <QStandardPaths>
+
+namespace linnet::app {
+namespace {
+
+constexpr int kAutosaveMs = 1500; // an edit is on disk within 2 s
+
+std::optional<double>& fieldOf(core::HeadTarget& target, TargetField field) {
+    switch (field) {
+    case TargetField::HalfLife: return target.halfLife;
+    case TargetField::Beta: return target.beta;
+    case TargetField::ValueScale: return target.valueScale;
+    case TargetField::OutputGate: break;
+    }
+    return target.outputGate;
+}
+
+void dropEmpty(core::Recipe& recipe, HeadId head) {
+    auto& heads = recipe.targets[head.layer];
+    if (const auto found = heads.find(head.head); found != heads.end() && found->second.empty())
+        heads.erase(found);
+    if (heads.empty())
+        recipe.targets.erase(head.layer);
+}
+
+QString fieldName(TargetField field) {
+    return QString::fromLatin1(targetKey(field)).replace(QLatin1Char('_'), QLatin1Char(' '));
+}
+
+} // namespace
+
+const char* targetKey(TargetField field) {
+    switch (field) {
+    case TargetField::HalfLife: return "half_life";
+    case TargetField::Beta: return "beta";
+    case TargetField::ValueScale: return "value_scale";
+    case TargetField::OutputGate: break;
+    }
+    return "output_gate";
+}
+
+std::optional<double> targetValue(const core::HeadTarget& target, TargetField field) {
+    return fieldOf(const_cast<core::HeadTarget&>(target), field);
+}
+
+RecipeModel::RecipeModel(QObject* parent) : QObject(parent) {
+    m_autosave.setSingleShot(true);
+    m_autosave.setInterval(kAutosaveMs);
+    connect(&m_autosave, &QTimer::timeout, this, &RecipeModel::autosave);
+}
+
+void RecipeModel::setShape(int layers, int heads) {
+    m_layers = layers;
+    m_heads = heads;
+    Q_EMIT layersChanged();
+    Q_EMIT targetsChanged();
+    Q_EMIT changed();
+}
+
+void RecipeModel::load(const core::Recipe& recipe) {
+    m_undo.clear();
+    apply(recipe);
+}
+
+void RecipeModel::apply(const core::Recipe& recipe) {
+    const bool layers = !(recipe.keep == m_recipe.keep) || recipe.never != m_recipe.never || recipe.always != m_recipe.always;
+    const bool targets = recipe.targets != m_recipe.targets || recipe.preset != m_recipe.preset;
+    m_recipe = recipe;
+    if (layers)
+        Q_EMIT layersChanged();
+    if (targets)
+        Q_EMIT targetsChanged();
+    Q_EMIT changed();
+    if (!m_autosave.isActive())
+        m_autosave.start();
+}
+
+void RecipeModel::replace(const core::Recipe& recipe, const QString& what) {
+    if (recipe == m_recipe)
+        return;
+    m_undo.push(new RecipeCommand(m_recipe, recipe, what, [this](const core::Recipe& r) { apply(r); }));
+}
+
+core::HeadTarget RecipeModel::target(HeadId head) const {
+    const auto layer = m_recipe.targets.find(head.layer);
+    if (layer == m_recipe.targets.end())
+        return {};
+    const auto found = layer->second.find(head.head);
+    return found == layer->second.end() ? core::HeadTarget{} : found->second;
+}
+
+std::optional<std::vector<std::int64_t>> RecipeModel::converted() const {
+    if (m_layers == 0)
+        return std::vector<std::int64_t>{};
+    const auto kept = core::guarded([&] { return core::keptLayers(m_recipe, m_layers); });
+    if (!kept || !*kept)
+        return std::nullopt;
+    std::vector<std::int64_t> result;
+    for (std::int64_t l = 0; l < m_layers; ++l)
+        if (!std::binary_search((*kept)->begin(), (*kept)->end(), l))
+            result.push_back(l);
+    return result;
+}
+
+void RecipeModel::setConverted(const std::vector<std::int64_t>& layers, const QString& what) {
+    core::Recipe recipe = m_recipe;
+    recipe.keep = {core::KeepRule::Kind::Layers, 0, {}, {}, {}};
+    for (std::int64_t l = 0; l < m_layers; ++l)
+        if (std::find(layers.begin(), layers.end(), l) == layers.end())
+            recipe.keep.layers.push_back(l);
+    replace(recipe, what);
+}
+
+void RecipeModel::setLayersConverted(const QList<int>& layers, bool convertThem) {
+    auto current = converted().value_or(std::vector<std::int64_t>{});
+    for (const int layer : layers) {
+        current.erase(std::remove(current.begin(), current.end(), layer), current.end());
+        if (convertThem)
+            current.push_back(layer);
+    }
+    std::sort(current.begin(), current.end());
+    setConverted(current, layers.size() == 1 ? tr("%1 layer %2").arg(convertThem ? tr("Convert") : tr("Keep")).arg(layers[0])
+                                             : tr("%1 %2 layers").arg(convertThem ? tr("Convert") : tr("Keep")).arg(layers.size()));
+}
+
+void RecipeModel::setKeepRule(const core::KeepRule& rule) {
+    core::Recipe recipe = m_recipe;
+    recipe.keep = rule;
+    replace(recipe, tr("Keep %1").arg(QString::fromStdString(rule.text())));
+}
+
+void RecipeModel::setTarget(const QList<HeadId>& heads, TargetField field, std::optional<double> value) {
+    core::Recipe recipe = m_recipe;
+    for (const auto& head : heads) {
+        fieldOf(recipe.targets[head.layer][head.head], field) = value;
+        dropEmpty(recipe, head);
+    }
+    replace(recipe, tr("Set %1 of %n head(s)", nullptr, static_cast<int>(heads.size())).arg(fieldName(field)));
+}
+
+void RecipeModel::scaleTarget(const QList<HeadId>& heads, TargetField field, double factor, const std::vector<double>& from) {
+    core::Recipe recipe = m_recipe;
+    for (qsizetype i = 0; i < heads.size() && i < static_cast<qsizetype>(from.size()); ++i)
+        fieldOf(recipe.targets[heads[i].layer][heads[i].head], field) = from[static_cast<std::size_t>(i)] * factor;
+    replace(recipe, tr("Scale %1 of %n head(s)", nullptr, static_cast<int>(heads.size())).arg(fieldName(field)));
+}
+
+void RecipeModel::setLocked(const QList<HeadId>& heads, TargetField field, bool locked) {
+    core::Recipe recipe = m_recipe;
+    for (const auto& head : heads) {
+        auto& set = recipe.targets[head.layer][head.head].locked;
+        if (locked)
+            set.insert(targetKey(field));
+        else
+            set.erase(targetKey(field));
+        dropEmpty(recipe, head);
+    }
+    replace(recipe, (locked ? tr("Lock %1 of %n head(s)", nullptr, static_cast<int>(heads.size())) : tr("Unlock %1 of %n head(s)", nullptr, static_cast<int>(heads.size()))).arg(fieldName(field)));
+}
+
+void RecipeModel::resetTargets(const QList<HeadId>& heads) {
+    core::Recipe recipe = m_recipe;
+    for (const auto& head : heads) {
+        recipe.targets[head.layer].erase(head.head);
+        dropEmpty(recipe, head);
+    }
+    replace(recipe, tr("Reset %n head(s)", nullptr, static_cast<int>(heads.size())));
+}
+
+std::vector<core::Error> RecipeModel::problems() const {
+    return core::validateRecipe(m_recipe, m_layers, m_heads);
+}
+
+QString RecipeModel::autosaveFile() const {
+    return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/autosave.json");
+}
+
+void RecipeModel::autosave() {
+    if (m_recipe.teacherHash.empty())
+        return; // nothing that could be told apart later
+    QDir().mkpath(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation));
+    QSaveFile file(autosaveFile());
+    const auto text = core::recipeToText(m_recipe);
+    if (!file.open(QIODevice::WriteOnly) || file.write(text.data(), static_cast<qint64>(text.size())) != static_cast<qint64>(text.size()) || !file.commit())
+        return;
+    m_lastAutosave = QDateTime::currentDateTime();
+    Q_EMIT autosaved();
+}
+
+bool RecipeModel::restoreAutosave() {
+    const auto recipe = core::readRecipe(autosaveFile().toStdString());
+    if (!recipe)
+        return false;
+    load(*recipe);
+    return true;
+}
+
+} // namespace linnet::app
