@@ -40,6 +40,7 @@ public:
     double jobFraction() const { return m_fraction; } // 0..1, -1 = unknown
     QString jobEta() const { return m_eta; }          // "about 2 min left", ""
     QStringList logLines() const { return m_log; }
+    void adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::Profile> profile); // as if opened and profiled
     QString runsFolder() const; // QSettings "runs/folder", default Documents/Linnet
     QStringList recentModels() const;
 
@@ -71,8 +72,15 @@ Q_SIGNALS:
 private:
     void drain();
     void finish(const JobResult& result);
+    void finishOpen(const JobResult& result);
+    void finishRun(const JobResult& result);
     void setState(JobState state);
     void submit(Job job, const QString& title);
+    void showProgress(const core::Progress& progress);
+    void addLog(const QString& line);
+    void setProfile(std::shared_ptr<const core::Profile> profile);
+    void loadRun(const QString& folder, bool select);
+    std::shared_ptr<RunEntry> entryFor(const QString& folder);
     RecipeModel m_recipe;
     SelectionModel m_selection;
     Worker m_worker;
@@ -87,6 +95,8 @@ private:
     double m_fraction = -1;
     QStringList m_log;
     std::uint64_t m_openTag = 0;
+    QString m_pendingRun; // a run folder whose teacher is being opened
+    std::shared_ptr<RunEntry> m_current;
     std::chrono::steady_clock::time_point m_jobBegin;
     std::string m_etaStage;
     double m_etaFrom = 0;
