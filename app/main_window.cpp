@@ -1,0 +1,371 @@
+#include "app/main_window.h"
+
+#include "app/panels/curves_panel.h"
+#include "app/panels/evaluation_panel.h"
+#include "app/panels/export_dialog.h"
+#include "app/panels/heads_page.h"
+#include "app/panels/inspector_panel.h"
+#include "app/panels/log_panel.h"
+#include "app/panels/problems_panel.h"
+#include "app/panels/project_panel.h"
+#include "app/panels/run_panel.h"
+#include "app/panels/targets_panel.h"
+#include "core/model/diagnose.h"
+#include "widgets/progress_strip.h"
+#include "widgets/theme.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QLabel>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QScrollArea>
+#include <QSettings>
+#include <QStatusBar>
+#include <QTabWidget>
+#include <QToolBar>
+
+namespace linnet::app {
+namespace {
+
+constexpr int kLayoutVersion = 1;
+
+QString advice(core::ErrorCode code) {
+    switch (code) {
+    case core::ErrorCode::Usage: return MainWindow::tr("Change the named setting and try again.");
+    case core::ErrorCode::NotFound: return MainWindow::tr("Check the path; what set-up installs comes back with \"./linnet build\".");
+    case core::ErrorCode::Malformed: return MainWindow::tr("The file is damaged or not of this kind: fetch it again, or open another.");
+    case core::ErrorCode::Unsupported: return MainWindow::tr("Choose one of the kinds that the message names.");
+    case core::ErrorCode::Io: return MainWindow::tr("Check that the place exists and that you may write there.");
+    case core::ErrorCode::Memory: return MainWindow::tr("Fewer calibration tokens, a smaller batch or a shorter seq_len need less memory.");
+    case core::ErrorCode::Disk: return MainWindow::tr("Free some space, or choose another folder; a stopped run can be resumed.");
+    case core::ErrorCode::Cancelled: return {};
+    case core::ErrorCode::Internal: return MainWindow::tr("The log has the details. Nothing that was saved is lost; a run can be resumed.");
+    }
+    return {};
+}
+
+QWidget* scrolled(QWidget* content) { // small screens: a panel scrolls rather than being cut
+    auto* area = new QScrollArea;
+    area->setWidgetResizable(true);
+    area->setFrameShape(QFrame::NoFrame);
+    area->setWidget(content);
+    return area;
+}
+
+} // namespace
+
+MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
+    setObjectName(QStringLiteral("mainWindow"));
+    setWindowTitle(tr("Linnet"));
+    setAcceptDrops(true);
+    setDockOptions(AnimatedDocks | AllowTabbedDocks | AllowNestedDocks);
+    setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+    setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
+    resize(1280, 800);
+    makePages();
+    makeMenus();
+    makeStatusBar();
+    resetLayout();
+    const QSettings settings;
+    if (settings.value(QStringLiteral("window/layout")).toInt() == kLayoutVersion) {
+        restoreGeometry(settings.value(QStringLiteral("window/geometry")).toByteArray());
+        restoreState(settings.value(QStringLiteral("window/state")).toByteArray(), kLayoutVersion);
+    }
+    connect(&m_session, &Session::jobChanged, this, &MainWindow::updateActions);
+    connect(&m_session, &Session::runsChanged, this, &MainWindow::updateActions);
+    connect(&m_session, &Session::failed, this, &MainWindow::showError);
+    connect(&m_session, &Session::notice, this, [this](const QString& text) { statusBar()->showMessage(text, 8000); });
+    connect(&m_session, &Session::teacherChanged, this, [this] {
+        const auto& teacher = m_session.teacher();
+        setWindowTitle(teacher ? tr("%1 - Linnet").arg(QFileInfo(QString::fromStdString(teacher->path.string())).fileName()) : tr("Linnet"));
+        updateRecent();
+        updateActions();
+    });
+    updateRecent();
+    updateActions();
+}
+
+QDockWidget* MainWindow::addDock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area) {
+    auto* dock = new QDockWidget(title, this);
+    dock->setObjectName(name);
+    dock->setWidget(content);
+    addDockWidget(area, dock);
+    m_docks[name] = dock;
+    return dock;
+}
+
+void MainWindow::makePages() {
+    m_pages = new QTabWidget;
+    m_pages->setObjectName(QStringLiteral("pages"));
+    m_pages->setDocumentMode(true);
+    m_pages->addTab(new HeadsPage(&m_session), tr("Heads"));
+    m_pages->addTab(new CurvesPanel(&m_session), tr("Curves"));
+    m_pages->addTab(new EvaluationPanel(&m_session), tr("Evaluation"));
+    setCentralWidget(m_pages);
+    addDock(QStringLiteral("projectDock"), tr("Project"), scrolled(new ProjectPanel(&m_session)), Qt::LeftDockWidgetArea);
+    addDock(QStringLiteral("runDock"), tr("Run"), scrolled(new RunPanel(&m_session)), Qt::LeftDockWidgetArea);
+    addDock(QStringLiteral("inspectorDock"), tr("Inspector"), scrolled(new InspectorPanel(&m_session)), Qt::RightDockWidgetArea);
+    addDock(QStringLiteral("targetsDock"), tr("Targets"), new TargetsPanel(&m_session), Qt::RightDockWidgetArea);
+    addDock(QStringLiteral("logDock"), tr("Log"), new LogPanel(&m_session), Qt::BottomDockWidgetArea);
+    addDock(QStringLiteral("problemsDock"), tr("Problems"), new ProblemsPanel(&m_session), Qt::BottomDockWidgetArea);
+    // a run moves the eye to what it draws
+    connect(&m_session, &Session::stageStarted, this, [this](const QString& stage) {
+        if (stage == QLatin1String("align"))
+            m_pages->setCurrentIndex(1);
+        else if (stage == QLatin1String("evaluate"))
+            m_pages->setCurrentIndex(2);
+    });
+}
+
+void MainWindow::makeMenus() {
+    const auto add = [this](QMenu* menu, const QString& id, const QString& title, const QKeySequence& keys, auto&& slot) {
+        auto* action = menu->addAction(title);
+        action->setShortcut(keys);
+        action->setObjectName(id);
+        connect(action, &QAction::triggered, this, slot);
+        m_actions[id] = action;
+        return action;
+    };
+    auto* file = menuBar()->addMenu(tr("&File"));
+    add(file, QStringLiteral("openFolder"), tr("&Open folder..."), QKeySequence::Open, [this] { openFolder(); });
+    add(file, QStringLiteral("openFile"), tr("Open &GGUF file..."), QKeySequence(tr("Ctrl+Shift+O")), [this] { openFile(); });
+    add(file, QStringLiteral("openDefault"), tr("Open &default teacher"), QKeySequence(tr("Ctrl+D")), [this] { m_session.openTeacher(QStringLiteral("default")); });
+    m_recent = file->addMenu(tr("Open &recent"));
+    file->addSeparator();
+    add(file, QStringLiteral("loadRecipe"), tr("&Load recipe..."), QKeySequence(tr("Ctrl+L")), [this] {
+        const auto path = QFileDialog::getOpenFileName(this, tr("Load recipe"), {}, tr("Recipes (*.json)"));
+        if (!path.isEmpty())
+            loadRecipe(path);
+    });
+    add(file, QStringLiteral("saveRecipe"), tr("&Save recipe as..."), QKeySequence::Save, [this] { saveRecipe(); });
+    file->addSeparator();
+    add(file, QStringLiteral("export"), tr("&Export student..."), QKeySequence(tr("Ctrl+E")), [this] { exportCurrent(); });
+    file->addSeparator();
+    add(file, QStringLiteral("quit"), tr("&Quit"), QKeySequence::Quit, [this] { close(); });
+
+    auto* edit = menuBar()->addMenu(tr("&Edit"));
+    auto* undo = m_session.recipe()->undoStack()->createUndoAction(this, tr("Undo"));
+    undo->setShortcut(QKeySequence::Undo);
+    auto* redo = m_session.recipe()->undoStack()->createRedoAction(this, tr("Redo"));
+    redo->setShortcut(QKeySequence::Redo);
+    edit->addActions({undo, redo});
+    edit->addSeparator();
+    add(edit, QStringLiteral("clearSelection"), tr("&Clear selection"), QKeySequence(Qt::Key_Escape), [this] { m_session.selection()->clear(); });
+
+    auto* run = menuBar()->addMenu(tr("&Run"));
+    add(run, QStringLiteral("profile"), tr("&Profile teacher"), QKeySequence(tr("Ctrl+P")), [this] { m_session.profileTeacher(); });
+    add(run, QStringLiteral("start"), tr("&Run conversion"), QKeySequence(tr("Ctrl+R")), [this] { m_session.startRun(); });
+    add(run, QStringLiteral("pause"), tr("P&ause"), QKeySequence(tr("Ctrl+Shift+P")), [this] { m_session.pauseOrResume(); });
+    add(run, QStringLiteral("stop"), tr("&Stop and save"), QKeySequence(tr("Ctrl+.")), [this] { m_session.stop(); });
+
+    m_view = menuBar()->addMenu(tr("&View"));
+    for (int i = 0; i < m_pages->count(); ++i)
+        add(m_view, QStringLiteral("page%1").arg(i), m_pages->tabText(i), QKeySequence(tr("Ctrl+%1").arg(i + 1)), [this, i] { m_pages->setCurrentIndex(i); });
+    m_view->addSeparator();
+    for (const char* name : {"projectDock", "runDock", "inspectorDock", "targetsDock", "logDock", "problemsDock"})
+        m_view->addAction(m_docks[QString::fromLatin1(name)]->toggleViewAction());
+    m_view->addSeparator();
+    auto* dark = add(m_view, QStringLiteral("dark"), tr("&Dark theme"), QKeySequence(tr("Ctrl+T")), [this](bool on) { setDark(on); });
+    dark->setCheckable(true);
+    dark->setChecked(widgets::isDark(palette()));
+    add(m_view, QStringLiteral("resetLayout"), tr("&Reset layout"), {}, [this] { resetLayout(); });
+
+    auto* help = menuBar()->addMenu(tr("&Help"));
+    add(help, QStringLiteral("shortcuts"), tr("&Keyboard shortcuts"), QKeySequence::HelpContents, [this] { showShortcuts(); });
+    add(help, QStringLiteral("about"), tr("&About Linnet"), {}, [this] { showAbout(); });
+
+    auto* bar = addToolBar(tr("Main"));
+    bar->setObjectName(QStringLiteral("mainToolBar"));
+    bar->setMovable(false);
+    bar->addAction(m_actions[QStringLiteral("openFolder")]);
+    bar->addAction(m_actions[QStringLiteral("profile")]);
+    bar->addSeparator();
+    for (const char* name : {"start", "pause", "stop"})
+        bar->addAction(m_actions[QString::fromLatin1(name)]);
+    bar->addSeparator();
+    bar->addAction(m_actions[QStringLiteral("export")]);
+    bar->addSeparator();
+    bar->addActions({undo, redo});
+}
+
+void MainWindow::makeStatusBar() {
+    m_strip = new widgets::ProgressStrip;
+    m_cursor = new QLabel;
+    m_saved = new QLabel;
+    statusBar()->addWidget(m_strip, 1);
+    statusBar()->addPermanentWidget(m_cursor);
+    statusBar()->addPermanentWidget(m_saved);
+    connect(m_strip, &widgets::ProgressStrip::stopRequested, &m_session, &Session::stop);
+    connect(m_session.selection(), &SelectionModel::hoverChanged, this, [this] {
+        const auto head = m_session.selection()->hovered();
+        m_cursor->setText(head.valid() ? tr("layer %1, head %2").arg(head.layer).arg(head.head) : QString());
+    });
+    connect(m_session.recipe(), &RecipeModel::autosaved, this,
+            [this] { m_saved->setText(tr("autosaved %1").arg(m_session.recipe()->lastAutosave().toString(QStringLiteral("HH:mm:ss")))); });
+}
+
+void MainWindow::resetLayout() {
+    const auto dock = [this](const char* name) { return m_docks[QString::fromLatin1(name)]; };
+    for (auto* each : std::as_const(m_docks)) {
+        each->setFloating(false);
+        each->show();
+    }
+    addDockWidget(Qt::LeftDockWidgetArea, dock("projectDock"));
+    splitDockWidget(dock("projectDock"), dock("runDock"), Qt::Vertical);
+    addDockWidget(Qt::RightDockWidgetArea, dock("inspectorDock"));
+    splitDockWidget(dock("inspectorDock"), dock("targetsDock"), Qt::Vertical);
+    addDockWidget(Qt::BottomDockWidgetArea, dock("logDock"));
+    tabifyDockWidget(dock("logDock"), dock("problemsDock"));
+    dock("logDock")->raise();
+    resizeDocks({dock("projectDock"), dock("inspectorDock")}, {270, 320}, Qt::Horizontal);
+    resizeDocks({dock("logDock")}, {120}, Qt::Vertical);
+}
+
+void MainWindow::updateActions() {
+    const auto state = m_session.jobState();
+    const bool idle = state == JobState::Idle, teacher = m_session.teacher().has_value();
+    for (const char* name : {"openFolder", "openFile", "openDefault"})
+        m_actions[QString::fromLatin1(name)]->setEnabled(idle);
+    m_recent->setEnabled(idle);
+    m_actions[QStringLiteral("profile")]->setEnabled(idle && teacher);
+    m_actions[QStringLiteral("start")]->setEnabled(idle && teacher);
+    m_actions[QStringLiteral("pause")]->setEnabled(state == JobState::Running || state == JobState::Paused);
+    m_actions[QStringLiteral("pause")]->setText(state == JobState::Paused ? tr("Continue") : tr("P&ause"));
+    m_actions[QStringLiteral("stop")]->setEnabled(state == JobState::Running || state == JobState::Paused);
+    const auto run = m_session.currentRun();
+    m_actions[QStringLiteral("export")]->setEnabled(idle && run && run->state == QLatin1String("done"));
+    m_actions[QStringLiteral("saveRecipe")]->setEnabled(teacher);
+    if (idle) {
+        m_strip->finish(m_session.jobTitle());
+        return;
+    }
+    if (!m_strip->isRunning())
+        m_strip->start(m_session.jobTitle());
+    const bool stopping = state == JobState::Stopping;
+    const auto prefix = stopping ? tr("Stopping, saving a checkpoint: ") : state == JobState::Paused ? tr("Paused: ") : QString();
+    const auto eta = m_session.jobEta();
+    m_strip->setTask(prefix + m_session.jobTitle() + (eta.isEmpty() || stopping ? QString() : QStringLiteral("  ·  ") + eta));
+    m_strip->setStopAction(tr("Stop"), tr("Finish the step, write a checkpoint, stop"), !stopping);
+    m_strip->setProgress(qRound64(m_session.jobFraction() * 1000), m_session.jobFraction() < 0 ? 0 : 1000);
+}
+
+void MainWindow::updateRecent() {
+    m_recent->clear();
+    for (const auto& path : m_session.recentModels())
+        connect(m_recent->addAction(path), &QAction::triggered, this, [this, path] { m_session.openTeacher(path); });
+    if (m_recent->isEmpty())
+        m_recent->addAction(tr("(none yet)"))->setEnabled(false);
+}
+
+void MainWindow::openFolder() {
+    const auto path = QFileDialog::getExistingDirectory(this, tr("Open a model or run folder"));
+    if (!path.isEmpty())
+        openPath(path);
+}
+
+void MainWindow::openFile() {
+    const auto path = QFileDialog::getOpenFileName(this, tr("Open a GGUF file"), {}, tr("GGUF models (*.gguf)"));
+    if (!path.isEmpty())
+        openPath(path);
+}
+
+void MainWindow::openPath(const QString& path) {
+    if (path.endsWith(QLatin1String(".json")))
+        loadRecipe(path);
+    else
+        m_session.openTeacher(path);
+}
+
+void MainWindow::loadRecipe(const QString& path) {
+    const auto recipe = core::readRecipe(path.toStdString());
+    if (!recipe)
+        showError(tr("Can't load the recipe"), recipe.error());
+    else
+        m_session.recipe()->replace(*recipe, tr("Load %1").arg(QFileInfo(path).fileName()));
+}
+
+void MainWindow::saveRecipe() {
+    auto path = QFileDialog::getSaveFileName(this, tr("Save recipe"), QStringLiteral("recipe.json"), tr("Recipes (*.json)"));
+    if (path.isEmpty())
+        return;
+    if (const auto saved = core::writeRecipe(path.toStdString(), m_session.recipe()->recipe()); !saved)
+        showError(tr("Can't save the recipe"), saved.error());
+}
+
+void MainWindow::exportCurrent() {
+    const auto run = m_session.currentRun();
+    if (!run)
+        return;
+    auto* dialog = new ExportDialog(&m_session, run->folder, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->open();
+}
+
+void MainWindow::showError(const QString& title, const core::Error& error) {
+    auto* box = new QMessageBox(QMessageBox::Warning, title, QString::fromStdString(error.message), QMessageBox::Ok, this);
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->setObjectName(QStringLiteral("errorBox"));
+    box->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+    box->setInformativeText(advice(error.code));
+    QString details;
+    for (const auto& [key, value] : error.context)
+        details += QString::fromStdString(key) + QStringLiteral(": ") + QString::fromStdString(value) + QLatin1Char('\n');
+    if (!details.isEmpty())
+        box->setDetailedText(details);
+    box->open(); // not exec: the window goes on
+}
+
+void MainWindow::setDark(bool dark) {
+    widgets::applyTheme(*qApp, dark ? widgets::Theme::Dark : widgets::Theme::Light);
+    QSettings().setValue(QStringLiteral("window/dark"), dark);
+}
+
+void MainWindow::showAbout() {
+    QString text = tr("<b>Linnet %1</b><br>turns pretrained Transformers into hybrid linear-attention models.<br><br>Qt %2").arg(QStringLiteral(LINNET_VERSION), QString::fromLatin1(qVersion()));
+    for (const auto& [key, value] : core::diagnose("cpu"))
+        text += QStringLiteral("<br>") + QString::fromStdString(key + ": " + value).toHtmlEscaped();
+    text += tr("<br><br>Free software under the GNU General Public License, version 3 or later.");
+    auto* box = new QMessageBox(QMessageBox::Information, tr("About Linnet"), text, QMessageBox::Ok, this);
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->open();
+}
+
+void MainWindow::showShortcuts() {
+    QString rows;
+    const auto row = [&](const QString& keys, const QString& what) { rows += QStringLiteral("<tr><td><b>%1</b>&nbsp;&nbsp;</td><td>%2</td></tr>").arg(keys.toHtmlEscaped(), what.toHtmlEscaped()); };
+    for (auto* action : findChildren<QAction*>())
+        if (!action->shortcut().isEmpty())
+            row(action->shortcut().toString(QKeySequence::NativeText), action->text().remove(QLatin1Char('&')));
+    row(tr("Arrows"), tr("move the selected head (Shift extends)"));
+    row(tr("Space"), tr("convert or keep the layer of the selected head"));
+    auto* box = new QMessageBox(QMessageBox::NoIcon, tr("Keyboard shortcuts"), QStringLiteral("<table>") + rows + QStringLiteral("</table>"), QMessageBox::Ok, this);
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->open();
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+    if (event->mimeData()->hasUrls() && event->mimeData()->urls().front().isLocalFile())
+        event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+    openPath(event->mimeData()->urls().front().toLocalFile());
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+    QSettings settings;
+    settings.setValue(QStringLiteral("window/layout"), kLayoutVersion);
+    settings.setValue(QStringLiteral("window/geometry"), saveGeometry());
+    settings.setValue(QStringLiteral("window/state"), saveState(kLayoutVersion));
+    m_session.stop(); // a running conversion writes its checkpoint; resume goes on
+    QMainWindow::closeEvent(event);
+}
+
+} // namespace linnet::app

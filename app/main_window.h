@@ -1,0 +1,58 @@
+// The window: makes docks, menus and the status strip, and wires them to the session. Nothing else.
+#pragma once
+
+#include "app/models/session.h"
+
+#include <QMainWindow>
+
+class QDockWidget;
+class QLabel;
+class QMenu;
+class QTabWidget;
+
+namespace linnet::widgets {
+class ProgressStrip;
+}
+
+namespace linnet::app {
+
+class MainWindow : public QMainWindow {
+    Q_OBJECT
+public:
+    explicit MainWindow(QWidget* parent = nullptr);
+    Session* session() { return &m_session; }
+
+protected:
+    void dragEnterEvent(QDragEnterEvent* event) override;
+    void dropEvent(QDropEvent* event) override;
+    void closeEvent(QCloseEvent* event) override;
+
+private:
+    void makePages();
+    void makeMenus();
+    void makeStatusBar();
+    void resetLayout();
+    void updateActions();
+    void updateRecent();
+    void openPath(const QString& path); // model, run folder or recipe
+    void openFolder();
+    void openFile();
+    void loadRecipe(const QString& path);
+    void saveRecipe();
+    void exportCurrent();
+    void showError(const QString& title, const core::Error& error);
+    void setDark(bool dark);
+    void showAbout();
+    void showShortcuts();
+    QDockWidget* addDock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area);
+
+    Session m_session;
+    QTabWidget* m_pages = nullptr;
+    widgets::ProgressStrip* m_strip = nullptr;
+    QLabel *m_cursor = nullptr, *m_saved = nullptr;
+    QMenu *m_recent = nullptr, *m_view = nullptr;
+    QHash<QString, QDockWidget*> m_docks;
+    QHash<QString, QAction*> m_actions;
+};
+
+} // namespace linnet::app
