@@ -45,6 +45,7 @@ public:
             });
         }
         guarded([&] {
+            advance(0, 0.0); // once in any case: the helpers may take every task
             work(0);
             std::unique_lock lock(m_mutex);
             while (!m_wake.wait_for(lock, kPollInterval, [&] { return running == 0; })) {

@@ -438,7 +438,7 @@ private slots:
             c.p.keepGoingUser = &stop;
             QVERIFY(!attentionStatistics(c.p));
             QCOMPARE(stop.calls, 3);
-            QVERIFY(stop.fraction > 0.0 && stop.fraction < 0.9);
+            QVERIFY(stop.fraction >= 0.0 && stop.fraction < 0.9);
             Watch all;
             c.p.keepGoingUser = &all;
             QVERIFY(attentionStatistics(c.p));
