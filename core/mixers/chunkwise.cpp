@@ -89,9 +89,9 @@ void prepareDecay(Pass& p, const at::Tensor& logDecay, const Layout& l) {
         p.gamma = mask;
         return;
     }
-    // A token that forgets all: beyond exp(-50) nothing is left in float32, and a smaller sum keeps the precision of the
-    // other tokens' differences; it also takes -infinity.
-    const double least = logDecay.scalar_type() == at::kDouble ? -700 : -50;
+    // A token that forgets all: these are the first whole tens whose exp is 0. A smaller sum keeps the precision of the
+    // other tokens' differences, and -infinity is taken too.
+    const double least = logDecay.scalar_type() == at::kDouble ? -750 : -110;
     const at::Tensor G = toChunks(logDecay.unsqueeze(-1), l).clamp_min(least).cumsum(2);
     p.gamma = (G - transposed(G)).masked_fill_(mask.logical_not(), -INFINITY).exp_();
     p.expG = G.exp();

@@ -75,11 +75,13 @@ template <class Form> Everything run(const Form& form, RecurrenceInputs in, at::
     return all;
 }
 
-// Relative error of a gradient. That of the decay can be 0 or nearly so (no state before, or a decay that forgets all), where
-// the rounding of the terms that cancel, which are of o's size, is all there is to compare: hence a floor at o's size / 1000.
+// Relative error of a gradient. That of the decay can be 0 or nearly so (no state before, or a decay that forgets all) as the
+// difference of q . dq and k . dk; there only the rounding of those terms is left, so k's gradient gives its floor.
 double gradientError(const Everything& got, const Everything& want, size_t i) {
-    const double norm = std::max(want.grads[i].norm().item<double>(), 1e-3 * want.o.norm().item<double>());
-    return (got.grads[i].to(kDouble) - want.grads[i]).norm().item<double>() / norm;
+    double norm = want.grads[i].norm().item<double>();
+    if (std::string(want.names[i]) == "logDecay")
+        norm = std::max(norm, 0.1 * want.grads[1].norm().item<double>());
+    return (got.grads[i].to(kDouble) - want.grads[i]).norm().item<double>() / std::max(norm, 1e-30);
 }
 
 void compare(const Everything& got, const Everything& want, double tolerance) {
