@@ -72,9 +72,11 @@ void readKeep(RecipeSection& top, KeepRule& keep) {
     }
     if (!found->is_string())
         failKey(top.origin(), "keep", foundText(*found), "a rule as \"uniform:8\" or a list of layers");
-    const auto rule = guarded([&] { return parseKeepRule(found->get<std::string>()); });
-    if (!rule)
+    auto rule = guarded([&] { return parseKeepRule(found->get<std::string>()); });
+    if (!rule) {
+        rule.error().context["file"] = top.origin();
         fail(ErrorCode::Malformed, top.origin() + ": keep: " + rule.error().message, rule.error().context);
+    }
     keep = *rule;
 }
 
