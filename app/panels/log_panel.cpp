@@ -1,0 +1,53 @@
+#include "app/panels/log_panel.h"
+
+#include "app/models/session.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QFontDatabase>
+#include <QHBoxLayout>
+#include <QLineEdit>
+#include <QPlainTextEdit>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+namespace linnet::app {
+
+LogPanel::LogPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
+    setObjectName(QStringLiteral("logPanel"));
+    m_filter = new QLineEdit;
+    m_filter->setPlaceholderText(tr("Filter"));
+    m_filter->setClearButtonEnabled(true);
+    m_text = new QPlainTextEdit;
+    m_text->setReadOnly(true);
+    m_text->setMaximumBlockCount(5000);
+    m_text->setLineWrapMode(QPlainTextEdit::NoWrap);
+    m_text->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    m_text->setPlaceholderText(tr("What happens is written here."));
+    auto* copy = new QToolButton;
+    copy->setText(tr("Copy all"));
+    auto* row = new QHBoxLayout;
+    row->addWidget(m_filter, 1);
+    row->addWidget(copy);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(4, 4, 4, 4);
+    layout->addLayout(row);
+    layout->addWidget(m_text, 1);
+    connect(copy, &QToolButton::clicked, this, [this] { QApplication::clipboard()->setText(m_text->toPlainText()); });
+    connect(m_filter, &QLineEdit::textChanged, this, &LogPanel::refill);
+    connect(session, &Session::logAppended, this, &LogPanel::append);
+    refill();
+}
+
+void LogPanel::append(const QString& line) {
+    if (m_filter->text().isEmpty() || line.contains(m_filter->text(), Qt::CaseInsensitive))
+        m_text->appendPlainText(line);
+}
+
+void LogPanel::refill() {
+    m_text->clear();
+    for (const auto& line : m_session->logLines())
+        append(line);
+}
+
+} // namespace linnet::app
