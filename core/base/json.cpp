@@ -39,6 +39,9 @@ template <class Value> Value parseChecked(std::string_view text, const std::stri
         std::string what = error.what();
         if (const auto colon = what.rfind("syntax error"); colon != what.npos)
             what = what.substr(colon);
+        for (char& byte : what) // it quotes the text, which may be no UTF-8; a message must be
+            if (static_cast<unsigned char>(byte) >= 0x80)
+                byte = '?';
         fail(ErrorCode::Malformed, origin + ": not valid JSON at " + lineAndColumn(text, error.byte) + ": " + what,
              {{"file", origin}, {"line", lineAndColumn(text, error.byte)}});
     } catch (const nlohmann::json::out_of_range& error) { // a number beyond double

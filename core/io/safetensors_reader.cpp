@@ -72,6 +72,8 @@ private:
         m_data.copy(sizeof length, length, text.data());
         if (!text.starts_with('{'))
             malformed("its header does not start with '{'");
+        if (!isValidUtf8(text))
+            malformed("its header is not valid UTF-8");
         if (std::count(text.begin(), text.end(), '"') > kMostQuotes)
             malformed("its header names too many tensors or keys");
         m_dataStart = sizeof length + length;
