@@ -49,6 +49,11 @@ bool isEnd(const Model& model, TokenId id) {
     return ends.empty() ? modelTokenizer(model).isEndOfText(id) : std::find(ends.begin(), ends.end(), id) != ends.end();
 }
 
+// Many vocabularies are padded: the model has ids that its tokenizer doesn't know.
+bool hasText(const Tokenizer& tokenizer, TokenId id) {
+    return id < tokenizer.vocabSize();
+}
+
 // Text appears only once its last character is whole: a token may end inside a UTF-8 sequence.
 class PieceStream {
 public:
@@ -56,7 +61,7 @@ public:
         : m_tokenizer(tokenizer), m_onToken(onToken) {}
 
     void add(TokenId id) {
-        if (!m_onToken)
+        if (!m_onToken || !hasText(m_tokenizer, id))
             return;
         m_waiting.push_back(id);
         const std::string text = m_tokenizer.decode(m_waiting);
@@ -124,6 +129,7 @@ Generation generateWith(const Model& model, const std::vector<TokenId>& prompt, 
     std::vector<TokenId> shown = result.ids;
     if (result.endOfText)
         shown.pop_back();
+    std::erase_if(shown, [&](TokenId id) { return !hasText(modelTokenizer(model), id); });
     result.text = modelTokenizer(model).decode(shown);
     return result;
 }

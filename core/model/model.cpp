@@ -15,10 +15,16 @@ DType ioDType(at::ScalarType dtype) {
     return dtype == at::kHalf ? DType::F16 : dtype == at::kBFloat16 ? DType::BF16 : DType::F32;
 }
 
-std::int64_t rowsOf(const WeightSource& source, const std::string& name) {
+// Rows of a tensor whose other sizes must be those of `shape`.
+std::int64_t rowsOf(const WeightSource& source, const std::string& name, const std::vector<std::int64_t>& shape) {
     const TensorInfo* info = source.find(name);
-    if (!info || info->shape.empty())
+    if (!info)
         fail(ErrorCode::Malformed, "tensor " + name + " is missing", {{"tensor", name}});
+    if (info->shape.size() != shape.size() || !std::equal(shape.begin() + 1, shape.end(), info->shape.begin() + 1))
+        fail(ErrorCode::Malformed,
+             "tensor " + name + " has " + std::to_string(info->shape.size()) + " dimensions or rows of another size, expected rows of " +
+                 std::to_string(shape.back()),
+             {{"tensor", name}, {"expected", std::to_string(shape.back())}});
     return info->shape.front();
 }
 
@@ -48,7 +54,7 @@ at::Tensor Model::read(const std::vector<std::string>& names, std::vector<std::i
     const WeightSource& source = *m_files.weights;
     std::int64_t rows = 0;
     for (const auto& name : names)
-        rows += rowsOf(source, name);
+        rows += rowsOf(source, name, shape);
     if (rows != shape.front())
         fail(ErrorCode::Malformed,
              "tensor " + names.front() + (names.size() > 1 ? " and those beside it have " : " has ") + std::to_string(rows) +
@@ -59,7 +65,7 @@ at::Tensor Model::read(const std::vector<std::string>& names, std::vector<std::i
     const std::size_t rowBytes = host.nbytes() / static_cast<std::size_t>(std::max<std::int64_t>(rows, 1));
     for (const auto& name : names) {
         source.read(name, ioDType(m_dtype), bytes);
-        bytes += static_cast<std::size_t>(rowsOf(source, name)) * rowBytes;
+        bytes += static_cast<std::size_t>(rowsOf(source, name, shape)) * rowBytes;
     }
     return m_device.is_cpu() ? host : host.to(m_device);
 }

@@ -45,13 +45,11 @@ std::vector<ExportChoice> exportChoices(const ModelConfig& c) {
     return choices;
 }
 
-std::vector<std::string> modelWarnings(const ModelConfig& c, const WeightSource& weights) {
-    std::vector<std::string> warnings;
-    if (c.tiedEmbeddings && weights.find("lm_head.weight"))
-        warnings.push_back("lm_head.weight is stored although the embeddings are tied: the tied embedding is used");
-    for (const TensorInfo& info : weights.tensors())
-        if (info.name == "model.layers.0.mlp.down_proj.weight" && info.storedType.rfind("F", 0) != 0 && info.storedType != "BF16")
-            warnings.push_back("the file is quantised (" + c.storedDType + "): its decoded weights are the teacher, not the original's");
+std::vector<std::string> modelWarnings(const ModelFiles& files) {
+    std::vector<std::string> warnings = files.warnings;
+    const TensorInfo* matrix = files.weights->find("model.layers.0.mlp.down_proj.weight");
+    if (matrix && matrix->storedType.rfind("F", 0) != 0 && matrix->storedType != "BF16")
+        warnings.push_back("the file is quantised (" + files.config.storedDType + "): its decoded weights are the teacher, not the original's");
     return warnings;
 }
 
@@ -78,7 +76,7 @@ ModelInfo commonInfo(const ModelFiles& files) {
     info.tokenizerVocabSize = files.tokenizer->vocabSize();
     info.layerKinds.assign(static_cast<std::size_t>(files.config.layers), "softmax");
     info.exports = exportChoices(files.config);
-    info.warnings = modelWarnings(files.config, *files.weights);
+    info.warnings = modelWarnings(files);
     return info;
 }
 

@@ -111,9 +111,9 @@ at::ScalarType chosenDType(const RunOptions& options, const at::Device& device, 
         return dtypeFromName(options.dtype);
     if (device.is_cpu())
         return at::kFloat;
-    for (const TensorInfo& info : weights.tensors()) // the type of the large matrices; quantised ones have none
-        if (info.name == "model.layers.0.mlp.down_proj.weight" && info.storedType != "F32" && info.storedType != "F16")
-            return at::kBFloat16;
+    const TensorInfo* matrix = weights.find("model.layers.0.mlp.down_proj.weight");
+    if (matrix && matrix->storedType != "F32" && matrix->storedType != "F16") // BF16 or quantised
+        return at::kBFloat16;
     return weights.nativeDType() == DType::F16 ? at::kHalf : weights.nativeDType() == DType::BF16 ? at::kBFloat16 : at::kFloat;
 }
 
