@@ -157,4 +157,8 @@ const Tokenizer& modelTokenizer(const Model& model) {
     return *model.files().tokenizer;
 }
 
+std::shared_ptr<const Tokenizer> openTokenizer(const fs::path& path) {
+    return openFiles(path).files.tokenizer;
+}
+
 } // namespace linnet::core
