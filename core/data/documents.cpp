@@ -29,7 +29,8 @@ void checkUtf8(const std::string& text, const std::filesystem::path& file) {
         utf8proc_int32_t codePoint = 0;
         const auto length = utf8proc_iterate(bytes + offset, size - offset, &codePoint);
         if (length < 1)
-            fail(ErrorCode::Malformed, file.string() + ": not valid UTF-8 at byte " + std::to_string(offset) + "; convert the file to UTF-8",
+            fail(ErrorCode::Malformed,
+                 file.string() + ": not valid UTF-8 at byte " + std::to_string(offset) + "; convert the file to UTF-8",
                  {{"file", file.string()}, {"byte", std::to_string(offset)}});
         offset += length;
     }
@@ -74,7 +75,8 @@ void readFile(const std::filesystem::path& file, std::vector<std::string>& docum
 
 std::vector<std::filesystem::path> textFilesOf(const std::filesystem::path& folder) {
     std::vector<std::filesystem::path> files;
-    for (auto entry = std::filesystem::recursive_directory_iterator(folder); entry != std::filesystem::recursive_directory_iterator(); ++entry) {
+    for (auto entry = std::filesystem::recursive_directory_iterator(folder);
+         entry != std::filesystem::recursive_directory_iterator(); ++entry) {
         if (entry->path().filename().string().starts_with(".")) {
             if (entry->is_directory())
                 entry.disable_recursion_pending();
@@ -101,12 +103,14 @@ std::vector<std::string> readDocuments(const std::vector<std::string>& paths) {
             continue;
         }
         if (!isText(path))
-            fail(ErrorCode::Unsupported, path.string() + ": found extension \"" + path.extension().string() + "\", expected .txt, .jsonl or a folder",
+            fail(ErrorCode::Unsupported,
+                 path.string() + ": found extension \"" + path.extension().string() + "\", expected .txt, .jsonl or a folder",
                  {{"file", path.string()}, {"found", path.extension().string()}, {"expected", ".txt, .jsonl"}});
         readFile(path, documents);
     }
     if (documents.empty())
-        fail(ErrorCode::Malformed, (paths.empty() ? "text" : paths.front()) + ": no document in it", {{"file", paths.empty() ? "" : paths.front()}});
+        fail(ErrorCode::Malformed, (paths.empty() ? "text" : paths.front()) + ": no document in it",
+             {{"file", paths.empty() ? "" : paths.front()}});
     return documents;
 }
 

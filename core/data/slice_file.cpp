@@ -62,12 +62,15 @@ Slices loadSlices(const std::filesystem::path& file) {
             continue;
         *all[i] = readSlice(*source, *info, file.string());
         if (seqLen != 0 && all[i]->seqLen != seqLen)
-            fail(ErrorCode::Malformed, file.string() + ": tensor " + info->name + ": found seq_len " + std::to_string(all[i]->seqLen) + ", expected " +
-                                           std::to_string(seqLen) + " as in the slice before it", {{"file", file.string()}, {"tensor", info->name}});
+            fail(ErrorCode::Malformed,
+                 file.string() + ": tensor " + info->name + ": found seq_len " + std::to_string(all[i]->seqLen) +
+                     ", expected " + std::to_string(seqLen) + " as in the slice before it",
+                 {{"file", file.string()}, {"tensor", info->name}});
         seqLen = all[i]->seqLen;
     }
     if (seqLen == 0)
-        fail(ErrorCode::Malformed, file.string() + ": found none of the tensors calibration, selection, evaluation", {{"file", file.string()}});
+        fail(ErrorCode::Malformed, file.string() + ": found none of the tensors calibration, selection, evaluation",
+             {{"file", file.string()}});
     for (auto* slice : all)
         slice->seqLen = seqLen; // an empty slice has its length too, as splitSlices gives it
     return slices;

@@ -16,7 +16,8 @@ std::string number(std::int64_t value) {
 
 std::int64_t windowsFor(std::int64_t tokens, std::int64_t seqLen, const char* what) {
     if (tokens < 0)
-        fail(ErrorCode::Usage, std::string(what) + ": found " + number(tokens) + " tokens, expected a number from 0", {{"key", what}});
+        fail(ErrorCode::Usage, std::string(what) + ": found " + number(tokens) + " tokens, expected a number from 0",
+             {{"key", what}});
     return tokens == 0 ? 0 : std::max<std::int64_t>(1, tokens / seqLen);
 }
 
@@ -44,7 +45,8 @@ TokenWindows tokenWindows(const Tokenizer& tokenizer, const std::vector<std::str
     if (seqLen < 1)
         fail(ErrorCode::Usage, "seq-len: found " + number(seqLen) + ", expected a number from 1", {{"key", "seq_len"}});
     if (maxTokens != 0 && maxTokens < seqLen)
-        fail(ErrorCode::Usage, "tokens: found " + number(maxTokens) + ", expected at least one window of " + number(seqLen) + " (seq-len)",
+        fail(ErrorCode::Usage,
+             "tokens: found " + number(maxTokens) + ", expected at least one window of " + number(seqLen) + " (seq-len)",
              {{"key", "tokens"}, {"found", number(maxTokens)}, {"expected", number(seqLen)}});
     std::string text;
     for (std::size_t i = 0; i < documents.size(); ++i)
@@ -52,22 +54,26 @@ TokenWindows tokenWindows(const Tokenizer& tokenizer, const std::vector<std::str
     auto ids = tokenizer.encode(text, false);
     const auto found = static_cast<std::int64_t>(ids.size());
     if (found < seqLen)
-        fail(ErrorCode::Usage, "the text has " + number(found) + " tokens, one window needs " + number(seqLen) + " (seq-len): give more text or shorter windows",
+        fail(ErrorCode::Usage,
+             "the text has " + number(found) + " tokens, one window needs " + number(seqLen) +
+                 " (seq-len): give more text or shorter windows",
              {{"key", "seq_len"}, {"found", number(found)}, {"expected", number(seqLen)}});
     const auto sequences = maxTokens == 0 ? found / seqLen : std::min(found / seqLen, maxTokens / seqLen);
     ids.resize(static_cast<std::size_t>(sequences * seqLen));
     return {std::move(ids), sequences, seqLen};
 }
 
-Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std::int64_t selectionTokens, std::int64_t evaluationTokens) {
+Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std::int64_t selectionTokens,
+                   std::int64_t evaluationTokens) {
     const std::array<std::int64_t, 3> wanted = {windowsFor(calibrationTokens, all.seqLen, "data.calibration_tokens"),
                                                 windowsFor(selectionTokens, all.seqLen, "data.selection_tokens"),
                                                 windowsFor(evaluationTokens, all.seqLen, "data.evaluation_tokens")};
     const std::int64_t total = wanted[0] + wanted[1] + wanted[2];
     if (total > all.sequences)
         fail(ErrorCode::Usage,
-             "the text has " + number(all.sequences) + " windows of " + number(all.seqLen) + " tokens, calibration, selection and evaluation need " +
-                 number(wanted[0]) + " + " + number(wanted[1]) + " + " + number(wanted[2]) + " = " + number(total) +
+             "the text has " + number(all.sequences) + " windows of " + number(all.seqLen) +
+                 " tokens, calibration, selection and evaluation need " + number(wanted[0]) + " + " + number(wanted[1]) +
+                 " + " + number(wanted[2]) + " = " + number(total) +
                  ": give more text, or lower data.calibration_tokens, selection_tokens or evaluation_tokens",
              {{"key", "data"}, {"found", number(all.sequences)}, {"expected", number(total)}});
     std::array<std::vector<std::int64_t>, 3> chosen;

@@ -10,7 +10,8 @@ namespace linnet::core {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 100'000; // of any model: a bound for numbers that are read before the model is known
-constexpr const char* kForms = "uniform:N, first:N, last:N, layers:0,7,15, file:F or METHOD:N with bypass, kl, greedy, restore, ga-s2, score";
+constexpr const char* kForms =
+    "uniform:N, first:N, last:N, layers:0,7,15, file:F or METHOD:N with bypass, kl, greedy, restore, ga-s2, score";
 
 const std::vector<std::string>& methodNames() {
     static const std::vector<std::string> names = {"bypass", "kl", "greedy", "restore", "ga-s2", "score"};
@@ -49,7 +50,8 @@ std::vector<std::int64_t> readLayerFile(const std::filesystem::path& file) {
     const Json json = readJsonFile(file);
     std::vector<std::int64_t> layers;
     const auto expected = [&](const std::string& found) {
-        fail(ErrorCode::Malformed, file.string() + ": found " + found + ", expected a JSON list of different layer numbers, as [0, 7, 15]",
+        fail(ErrorCode::Malformed,
+             file.string() + ": found " + found + ", expected a JSON list of different layer numbers, as [0, 7, 15]",
              {{"key", "keep"}, {"file", file.string()}, {"found", found}});
     };
     if (!json.is_array())
@@ -69,8 +71,9 @@ std::vector<std::int64_t> readLayerFile(const std::filesystem::path& file) {
 std::vector<std::int64_t> layersOfRule(const Recipe& recipe, std::int64_t layers) {
     const KeepRule& rule = recipe.keep;
     if (rule.count > layers)
-        fail(ErrorCode::Malformed, "keep: " + rule.text() + " asks for " + std::to_string(rule.count) + " layers, the model has " +
-                                       std::to_string(layers) + ": expected 0 to " + std::to_string(layers),
+        fail(ErrorCode::Malformed,
+             "keep: " + rule.text() + " asks for " + std::to_string(rule.count) + " layers, the model has " +
+                 std::to_string(layers) + ": expected 0 to " + std::to_string(layers),
              {{"key", "keep"}, {"found", std::to_string(rule.count)}, {"expected", "0 to " + std::to_string(layers)}});
     std::vector<std::int64_t> kept;
     switch (rule.kind) {
@@ -86,14 +89,20 @@ std::vector<std::int64_t> layersOfRule(const Recipe& recipe, std::int64_t layers
         for (std::int64_t i = layers - rule.count; i < layers; ++i)
             kept.push_back(i);
         break;
-    case KeepRule::Kind::Layers: kept = rule.layers; break;
-    case KeepRule::Kind::File: kept = readLayerFile(resolvePath(recipe, rule.file)); break;
-    case KeepRule::Kind::Method: break;
+    case KeepRule::Kind::Layers:
+        kept = rule.layers;
+        break;
+    case KeepRule::Kind::File:
+        kept = readLayerFile(resolvePath(recipe, rule.file));
+        break;
+    case KeepRule::Kind::Method:
+        break;
     }
     for (const auto layer : kept)
         if (layer < 0 || layer >= layers)
-            fail(ErrorCode::Malformed, "keep: " + rule.text() + " names layer " + std::to_string(layer) + ", the model has layers 0 to " +
-                                           std::to_string(layers - 1),
+            fail(ErrorCode::Malformed,
+                 "keep: " + rule.text() + " names layer " + std::to_string(layer) + ", the model has layers 0 to " +
+                     std::to_string(layers - 1),
                  {{"key", "keep"}, {"found", std::to_string(layer)}, {"expected", "0 to " + std::to_string(layers - 1)}});
     return kept;
 }
@@ -102,12 +111,18 @@ std::vector<std::int64_t> layersOfRule(const Recipe& recipe, std::int64_t layers
 
 std::string KeepRule::text() const {
     switch (kind) {
-    case Kind::Uniform: return "uniform:" + std::to_string(count);
-    case Kind::First: return "first:" + std::to_string(count);
-    case Kind::Last: return "last:" + std::to_string(count);
-    case Kind::File: return "file:" + file;
-    case Kind::Method: return method + ":" + std::to_string(count);
-    case Kind::Layers: break;
+    case Kind::Uniform:
+        return "uniform:" + std::to_string(count);
+    case Kind::First:
+        return "first:" + std::to_string(count);
+    case Kind::Last:
+        return "last:" + std::to_string(count);
+    case Kind::File:
+        return "file:" + file;
+    case Kind::Method:
+        return method + ":" + std::to_string(count);
+    case Kind::Layers:
+        break;
     }
     std::string list;
     for (const auto layer : layers)

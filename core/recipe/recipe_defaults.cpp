@@ -30,12 +30,14 @@ void flatten(const Json& json, const std::string& key, std::vector<std::pair<std
 } // namespace
 
 const std::vector<std::string>& presetNames() {
-    static const std::vector<std::string> names = {"naive", "zero-gate", "small-gate", "paper", "reference", "alignment-only", "sliding-window"};
+    static const std::vector<std::string> names = {"naive",     "zero-gate",      "small-gate",    "paper",
+                                                   "reference", "alignment-only", "sliding-window"};
     return names;
 }
 
 const std::vector<std::string>& mixerNames() {
-    static const std::vector<std::string> names = {"linear_attention", "retnet", "gla", "delta_net", "gated_delta_net", "kda", "xlstm"};
+    static const std::vector<std::string> names = {"linear_attention", "retnet", "gla",  "delta_net",
+                                                   "gated_delta_net",  "kda",    "xlstm"};
     return names;
 }
 
@@ -47,8 +49,9 @@ const std::vector<std::string>& targetNames() {
 Recipe defaultRecipe(const std::string& device, const std::string& preset) {
     if (std::ranges::find(presetNames(), preset) == presetNames().end()) {
         const auto nearest = nearestName(preset, presetNames());
-        fail(ErrorCode::Usage, "unknown preset \"" + preset + "\"" + (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
-                                   " (presets: " + joinNames(presetNames()) + ")",
+        fail(ErrorCode::Usage,
+             "unknown preset \"" + preset + "\"" + (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
+                 " (presets: " + joinNames(presetNames()) + ")",
              {{"key", "preset"}, {"found", preset}, {"expected", joinNames(presetNames())}});
     }
     Recipe recipe;
@@ -85,7 +88,8 @@ std::vector<RecipeDifference> diffRecipes(const Recipe& left, const Recipe& righ
     std::vector<std::pair<std::string, std::string>> leftValues, rightValues;
     flatten(recipeToJson(left), "", leftValues);
     flatten(recipeToJson(right), "", rightValues);
-    const std::map<std::string, std::string> ofLeft(leftValues.begin(), leftValues.end()), ofRight(rightValues.begin(), rightValues.end());
+    const std::map<std::string, std::string> ofLeft(leftValues.begin(), leftValues.end()),
+        ofRight(rightValues.begin(), rightValues.end());
     std::vector<RecipeDifference> differences;
     for (const auto& [key, value] : leftValues) {
         const auto other = ofRight.find(key);

@@ -5,8 +5,8 @@
 
 namespace linnet::core {
 
-Json recipeToJson(const Recipe& recipe);         // canonical key order; "no decay" is null
-std::string jsonLine(const Json& json);          // on one line, shortest round-trip numbers
+Json recipeToJson(const Recipe& recipe);                      // canonical key order; "no decay" is null
+std::string jsonLine(const Json& json);                       // on one line, shortest round-trip numbers
 std::string joinNames(const std::vector<std::string>& names); // "a, b, c"
 
 } // namespace linnet::core

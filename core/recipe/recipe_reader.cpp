@@ -102,7 +102,8 @@ HeadTarget readTarget(const Json& json, const std::string& path, const std::stri
         else if (found->is_number())
             value = found->get<double>();
         else
-            failKey(origin, section.key(name), foundText(*found), halfLife ? "a number of tokens, or null for no decay" : "a number");
+            failKey(origin, section.key(name), foundText(*found),
+                    halfLife ? "a number of tokens, or null for no decay" : "a number");
     };
     number("half_life", target.halfLife);
     number("beta", target.beta);

@@ -87,7 +87,8 @@ void RecipeSection::read(const std::string& name, std::set<std::int64_t>& value)
         failKey(m_origin, key(name), foundText(*found), kExpected);
     value.clear();
     for (const auto& entry : *found)
-        if (!entry.is_number_unsigned() || entry > std::numeric_limits<std::int32_t>::max() || !value.insert(entry.get<std::int64_t>()).second)
+        if (!entry.is_number_unsigned() || entry > std::numeric_limits<std::int32_t>::max() ||
+            !value.insert(entry.get<std::int64_t>()).second)
             failKey(m_origin, key(name), foundText(entry), kExpected);
 }
 

@@ -10,7 +10,8 @@
 
 namespace linnet::core {
 
-[[noreturn]] void failKey(const std::string& origin, const std::string& key, const std::string& found, const std::string& expected);
+[[noreturn]] void failKey(const std::string& origin, const std::string& key, const std::string& found,
+                          const std::string& expected);
 std::string foundText(const Json& value); // the value, shortened where it is long
 
 // Keys that are absent leave their variable as it is. finish() refuses what nobody asked for.

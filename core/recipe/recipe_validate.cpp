@@ -14,11 +14,13 @@ public:
         if (ok)
             return;
         const auto text = jsonLine(found);
-        errors.push_back({ErrorCode::Malformed, key + ": found " + text + ", expected " + expected,
+        errors.push_back({ErrorCode::Malformed,
+                          key + ": found " + text + ", expected " + expected,
                           {{"key", key}, {"found", text}, {"expected", expected}}});
     }
     void range(const std::string& key, std::int64_t value, std::int64_t least, std::int64_t most) {
-        require(value >= least && value <= most, key, value, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+        require(value >= least && value <= most, key, value,
+                "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
     }
     void share(const std::string& key, double value, double most = 1) { // NaN fails too
         require(value >= 0 && value <= most, key, value, "a number from 0 to " + jsonLine(most));
@@ -36,7 +38,8 @@ bool isDevice(const std::string& name) {
         return true;
     unsigned index = 0;
     const char* const end = name.data() + name.size();
-    return name.starts_with("cuda:") && std::from_chars(name.data() + 5, end, index).ptr == end && name.size() > 5 && name.size() < 9;
+    return name.starts_with("cuda:") && std::from_chars(name.data() + 5, end, index).ptr == end && name.size() > 5 &&
+           name.size() < 9;
 }
 
 bool isSelfCount(const std::string& text) {
@@ -57,7 +60,8 @@ void checkData(const Recipe& recipe, Checks& checks) {
     }
     checks.range("data.seq_len", recipe.seqLen, 2, kMaxSeqLen);
     checks.range("data.calibration_tokens", recipe.calibrationTokens, recipe.preset == "sliding-window" ? 0 : 1, kMaxTokens);
-    const bool measured = recipe.keep.kind == KeepRule::Kind::Method && recipe.keep.method != "score" && recipe.keep.method != "ga-s2";
+    const bool measured =
+        recipe.keep.kind == KeepRule::Kind::Method && recipe.keep.method != "score" && recipe.keep.method != "ga-s2";
     checks.range("data.selection_tokens", recipe.selectionTokens, measured ? 1 : 0, kMaxTokens);
     checks.range("data.evaluation_tokens", recipe.evaluationTokens, 0, kMaxTokens);
 }
@@ -79,8 +83,9 @@ void checkSettings(const Recipe& recipe, Checks& checks) {
     checks.range("window.window", recipe.window, 1, 1 << 20);
     checks.range("window.sinks", recipe.sinks, 0, 1 << 20);
     checks.oneOf("evaluate.convention", recipe.convention, {"chunked", "word"});
-    checks.require(recipe.evaluateSeqLen == 0 || (recipe.evaluateSeqLen >= 2 && recipe.evaluateSeqLen <= 1 << 20), "evaluate.seq_len",
-                   recipe.evaluateSeqLen, "0 (as data.seq_len) or a whole number from 2 to " + std::to_string(1 << 20));
+    checks.require(recipe.evaluateSeqLen == 0 || (recipe.evaluateSeqLen >= 2 && recipe.evaluateSeqLen <= 1 << 20),
+                   "evaluate.seq_len", recipe.evaluateSeqLen,
+                   "0 (as data.seq_len) or a whole number from 2 to " + std::to_string(1 << 20));
     checks.require(isDevice(recipe.device), "device", recipe.device, "auto, cpu, cuda or cuda:N");
     const bool dtypeKnown = recipe.dtype.empty() || recipe.dtype == "f32" || recipe.dtype == "bf16" || recipe.dtype == "f16";
     checks.require(dtypeKnown, "dtype", recipe.dtype, "auto, f32, bf16 or f16");
@@ -91,13 +96,17 @@ void checkSettings(const Recipe& recipe, Checks& checks) {
 
 void checkTarget(const HeadTarget& target, const std::string& key, Checks& checks) {
     if (target.halfLife)
-        checks.require(*target.halfLife > 0, key + ".half_life", *target.halfLife, "a number of tokens above 0, or null for no decay");
+        checks.require(*target.halfLife > 0, key + ".half_life", *target.halfLife,
+                       "a number of tokens above 0, or null for no decay");
     if (target.beta)
-        checks.require(*target.beta > 0 && *target.beta < 1, key + ".beta", *target.beta, "a number between 0 and 1, both excluded");
+        checks.require(*target.beta > 0 && *target.beta < 1, key + ".beta", *target.beta,
+                       "a number between 0 and 1, both excluded");
     if (target.valueScale)
-        checks.require(*target.valueScale > 0 && std::isfinite(*target.valueScale), key + ".value_scale", *target.valueScale, "a number above 0");
+        checks.require(*target.valueScale > 0 && std::isfinite(*target.valueScale), key + ".value_scale", *target.valueScale,
+                       "a number above 0");
     if (target.outputGate)
-        checks.require(*target.outputGate >= 0 && std::isfinite(*target.outputGate), key + ".output_gate", *target.outputGate, "a number from 0");
+        checks.require(*target.outputGate >= 0 && std::isfinite(*target.outputGate), key + ".output_gate", *target.outputGate,
+                       "a number from 0");
     for (const auto& name : target.locked)
         checks.oneOf(key + ".locked", name, targetNames());
 }
@@ -128,7 +137,8 @@ void checkPins(const Recipe& recipe, std::int64_t layers, Checks& checks) {
     // A ranking keeps exactly N layers, so the pins must leave room for that.
     const auto never = static_cast<std::int64_t>(recipe.never.size()), always = static_cast<std::int64_t>(recipe.always.size());
     const auto kept = recipe.keep.count;
-    checks.require(never <= kept, "pins.never", recipe.never, "at most the " + std::to_string(kept) + " layers that " + recipe.keep.text() + " keeps");
+    checks.require(never <= kept, "pins.never", recipe.never,
+                   "at most the " + std::to_string(kept) + " layers that " + recipe.keep.text() + " keeps");
     if (layers > 0 && kept <= layers)
         checks.require(always <= layers - kept, "pins.always", recipe.always,
                        "at most the " + std::to_string(layers - kept) + " layers that " + recipe.keep.text() + " converts");

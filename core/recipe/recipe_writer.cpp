@@ -16,7 +16,8 @@ std::string numberText(double value) {
     const double magnitude = std::abs(value);
     const bool positional = magnitude == 0 || (magnitude >= 1e-5 && magnitude < 1e15);
     char text[64];
-    const auto end = std::to_chars(text, text + sizeof text, value, positional ? std::chars_format::fixed : std::chars_format::scientific);
+    const auto end =
+        std::to_chars(text, text + sizeof text, value, positional ? std::chars_format::fixed : std::chars_format::scientific);
     return {text, end.ptr};
 }
 
@@ -99,10 +100,17 @@ Json recipeToJson(const Recipe& recipe) {
     json["preset"] = recipe.preset;
     json["keep"] = recipe.keep.text();
     json["targets"] = targetsToJson(recipe);
-    json["align"] = {{"steps", align.steps},           {"batch", align.batch},   {"lr", align.lr},
-                     {"lr_new", align.lrNew},          {"schedule", align.schedule}, {"warmup", align.warmup},
-                     {"train_output", align.trainOutput}, {"loss", align.loss},  {"weight_decay", align.weightDecay},
-                     {"clip", align.clip},             {"held_out", align.heldOut}};
+    json["align"] = {{"steps", align.steps},
+                     {"batch", align.batch},
+                     {"lr", align.lr},
+                     {"lr_new", align.lrNew},
+                     {"schedule", align.schedule},
+                     {"warmup", align.warmup},
+                     {"train_output", align.trainOutput},
+                     {"loss", align.loss},
+                     {"weight_decay", align.weightDecay},
+                     {"clip", align.clip},
+                     {"held_out", align.heldOut}};
     json["distill"] = Json::object();
     json["window"] = {{"window", recipe.window}, {"sinks", recipe.sinks}};
     json["evaluate"] = {{"convention", recipe.convention}, {"seq_len", recipe.evaluateSeqLen}};

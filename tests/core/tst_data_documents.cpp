@@ -51,11 +51,13 @@ void DataDocuments::read_data() {
     QTest::newRow("line ends kept") << "a.txt" << QByteArray("one\r\ntwo\r\n") << QStringList{"one\r\ntwo\r\n"};
     QTest::newRow("byte order mark") << "a.txt" << QByteArray("\xEF\xBB\xBFone") << QStringList{"one"};
     QTest::newRow("mark inside stays") << "a.txt" << QByteArray("a\xEF\xBB\xBF") << QStringList{QString("a") + QChar(0xFEFF)};
-    QTest::newRow("four bytes") << "a.txt" << QByteArray("\xF0\x9F\x98\x80") << QStringList{QString::fromUtf8("\xF0\x9F\x98\x80")};
+    QTest::newRow("four bytes") << "a.txt" << QByteArray("\xF0\x9F\x98\x80")
+                                << QStringList{QString::fromUtf8("\xF0\x9F\x98\x80")};
     QTest::newRow("upper case") << "A.TXT" << QByteArray("x") << QStringList{"x"};
-    QTest::newRow("jsonl") << "a.jsonl" << QByteArray("{\"text\": \"one\", \"id\": 3}\n{\"text\": \"t\\nwo \\u00e9\"}") << QStringList{"one", "t\nwo é"};
-    QTest::newRow("jsonl CRLF, empty lines, mark") << "a.jsonl" << QByteArray("\xEF\xBB\xBF{\"text\": \"a\"}\r\n\r\n  \n{\"text\": \"b\"}\r\n")
-                                                   << QStringList{"a", "b"};
+    QTest::newRow("jsonl") << "a.jsonl" << QByteArray("{\"text\": \"one\", \"id\": 3}\n{\"text\": \"t\\nwo \\u00e9\"}")
+                           << QStringList{"one", "t\nwo é"};
+    QTest::newRow("jsonl CRLF, empty lines, mark")
+        << "a.jsonl" << QByteArray("\xEF\xBB\xBF{\"text\": \"a\"}\r\n\r\n  \n{\"text\": \"b\"}\r\n") << QStringList{"a", "b"};
     QTest::newRow("jsonl empty text") << "a.jsonl" << QByteArray("{\"text\": \"\"}\n") << QStringList{""};
 }
 

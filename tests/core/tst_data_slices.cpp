@@ -77,11 +77,16 @@ void DataSlices::packageReadsOurs() {
 void DataSlices::weReadThePackages_data() {
     QTest::addColumn<QString>("tensors");
     QTest::addColumn<QString>("error");
-    QTest::newRow("good") << "calibration=[[1, 2], [3, 151935]]" << "";
-    QTest::newRow("negative") << "calibration=[[1, -2]]" << "token id -2";
-    QTest::newRow("no matrix") << "selection=[1, 2]" << "selection";
-    QTest::newRow("two lengths") << "calibration=[[1, 2]], evaluation=[[1, 2, 3]]" << "evaluation: found seq_len 3, expected 2";
-    QTest::newRow("none of ours") << "other=[[1, 2]]" << "none of the tensors";
+    QTest::newRow("good") << "calibration=[[1, 2], [3, 151935]]"
+                          << "";
+    QTest::newRow("negative") << "calibration=[[1, -2]]"
+                              << "token id -2";
+    QTest::newRow("no matrix") << "selection=[1, 2]"
+                               << "selection";
+    QTest::newRow("two lengths") << "calibration=[[1, 2]], evaluation=[[1, 2, 3]]"
+                                 << "evaluation: found seq_len 3, expected 2";
+    QTest::newRow("none of ours") << "other=[[1, 2]]"
+                                  << "none of the tensors";
 }
 
 void DataSlices::weReadThePackages() {
@@ -92,7 +97,9 @@ void DataSlices::weReadThePackages() {
     QTemporaryDir folder;
     const auto file = folder.filePath("samples.safetensors");
     python("import sys, numpy\nfrom safetensors.numpy import save_file\n"
-           "save_file({k: numpy.array(v, dtype=numpy.int32) for k, v in dict(" + tensors + ").items()}, sys.argv[1])", file);
+           "save_file({k: numpy.array(v, dtype=numpy.int32) for k, v in dict(" +
+               tensors + ").items()}, sys.argv[1])",
+           file);
     QVERIFY(QFile::exists(file));
     const auto result = guarded([&] { return loadSlices(file.toStdString()); });
     if (error.isEmpty()) {

@@ -149,7 +149,8 @@ void DataWindows::slices() {
     // seqLen - 1 tokens more than whole windows: rounded down
     const auto tokens = [&](int i) { return counts[i] == 0 ? 0 : counts[i] * seqLen + seqLen - 1; };
     const auto slices = splitSlices(all, tokens(0), tokens(1), tokens(2));
-    const std::vector<std::int64_t> found[] = {numbersIn(slices.calibration), numbersIn(slices.selection), numbersIn(slices.evaluation)};
+    const std::vector<std::int64_t> found[] = {numbersIn(slices.calibration), numbersIn(slices.selection),
+                                               numbersIn(slices.evaluation)};
     const qint64 total = counts[0] + counts[1] + counts[2];
     std::set<std::int64_t> used;
     for (int i = 0; i < 3; ++i) {
@@ -167,7 +168,8 @@ void DataWindows::slices() {
         for (std::size_t k = 0; k < found[i].size(); ++k) {
             const auto position = std::distance(used.begin(), used.find(found[i][k])) + 1;
             const double share = static_cast<double>(counts[i]) * static_cast<double>(position) / static_cast<double>(total);
-            QVERIFY2(std::abs(static_cast<double>(k + 1) - share) < 2, qPrintable(QString("slice %1, window %2").arg(i).arg(k)));
+            QVERIFY2(std::abs(static_cast<double>(k + 1) - share) < 2,
+                     qPrintable(QString("slice %1, window %2").arg(i).arg(k)));
         }
     QCOMPARE(splitSlices(all, tokens(0), tokens(1), tokens(2)).calibration.hash(), slices.calibration.hash());
 }
@@ -184,7 +186,8 @@ void DataWindows::tooFewWindows() {
     const auto result = guarded([] { return splitSlices(numbered(5, 8), 32, 8, 8); });
     QVERIFY(!result);
     const auto& message = result.error().message;
-    QVERIFY2(message.find("has 5 windows") != std::string::npos && message.find("4 + 1 + 1 = 6") != std::string::npos, message.c_str());
+    QVERIFY2(message.find("has 5 windows") != std::string::npos && message.find("4 + 1 + 1 = 6") != std::string::npos,
+             message.c_str());
 }
 
 void DataWindows::handCase() {

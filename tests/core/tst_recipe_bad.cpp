@@ -167,26 +167,41 @@ void RecipeBad::allProblemsAreListed() {
     QCOMPARE(validateRecipe(recipe).size(), std::size_t{3});
     const auto result = parsed(R"({"version": 1, "data": {"seq_len": 0}, "align": {"batch": 0}})");
     QVERIFY(!result);
-    QVERIFY(result.error().message.find("data.seq_len") != std::string::npos && result.error().message.find("align.batch") != std::string::npos);
+    QVERIFY(result.error().message.find("data.seq_len") != std::string::npos &&
+            result.error().message.find("align.batch") != std::string::npos);
 }
 
 void RecipeBad::accepted_data() {
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("error"); // "" = accepted
-    QTest::newRow("smallest") << R"({"version": 1})" << "";
-    QTest::newRow("nothing kept") << R"({"version": 1, "keep": []})" << "";
-    QTest::newRow("no decay") << R"({"version": 1, "targets": {"0": {"0": {"half_life": null}}}})" << "";
-    QTest::newRow("empty distill") << R"({"version": 1, "distill": {}})" << "";
-    QTest::newRow("largest seed") << R"({"version": 1, "seed": 18446744073709551615})" << "";
-    QTest::newRow("no version") << R"({})" << "version: found nothing";
-    QTest::newRow("newer") << R"({"version": 2})" << "newer";
-    QTest::newRow("version 0") << R"({"version": 0})" << "version: found 0";
-    QTest::newRow("version word") << R"({"version": "1"})" << "version: found \"1\"";
-    QTest::newRow("no object") << R"([1])" << "expected an object";
-    QTest::newRow("key twice") << R"({"version": 1, "seed": 1, "seed": 2})" << "seed";
-    QTest::newRow("cut off") << R"({"version": 1, )" << "line 1";
-    QTest::newRow("not a number") << R"({"version": 1, "align": {"lr": NaN}})" << "line 1";
-    QTest::newRow("beyond double") << R"({"version": 1, "align": {"lr": 1e999}})" << "1e999";
+    QTest::newRow("smallest") << R"({"version": 1})"
+                              << "";
+    QTest::newRow("nothing kept") << R"({"version": 1, "keep": []})"
+                                  << "";
+    QTest::newRow("no decay") << R"({"version": 1, "targets": {"0": {"0": {"half_life": null}}}})"
+                              << "";
+    QTest::newRow("empty distill") << R"({"version": 1, "distill": {}})"
+                                   << "";
+    QTest::newRow("largest seed") << R"({"version": 1, "seed": 18446744073709551615})"
+                                  << "";
+    QTest::newRow("no version") << R"({})"
+                                << "version: found nothing";
+    QTest::newRow("newer") << R"({"version": 2})"
+                           << "newer";
+    QTest::newRow("version 0") << R"({"version": 0})"
+                               << "version: found 0";
+    QTest::newRow("version word") << R"({"version": "1"})"
+                                  << "version: found \"1\"";
+    QTest::newRow("no object") << R"([1])"
+                               << "expected an object";
+    QTest::newRow("key twice") << R"({"version": 1, "seed": 1, "seed": 2})"
+                               << "seed";
+    QTest::newRow("cut off") << R"({"version": 1, )"
+                             << "line 1";
+    QTest::newRow("not a number") << R"({"version": 1, "align": {"lr": NaN}})"
+                                  << "line 1";
+    QTest::newRow("beyond double") << R"({"version": 1, "align": {"lr": 1e999}})"
+                                   << "1e999";
 }
 
 void RecipeBad::accepted() {

@@ -39,13 +39,16 @@ Recipe parsed(const std::string& text) {
 Recipe randomRecipe(unsigned seed) {
     std::mt19937_64 random(seed);
     const auto real = [&](double low, double high) { return std::uniform_real_distribution(low, high)(random); };
-    const auto whole = [&](std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); };
+    const auto whole = [&](std::int64_t low, std::int64_t high) {
+        return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+    };
     Recipe recipe = defaultRecipe(whole(0, 1) ? "cuda" : "cpu", presetNames()[static_cast<std::size_t>(whole(0, 6))]);
     recipe.teacherSource = "models/a \"b\" \\ \u00e9";
     recipe.dataText.assign(static_cast<std::size_t>(whole(1, 3)), "some text.txt");
     recipe.seqLen = whole(2, 5000);
     recipe.calibrationTokens = whole(1, 1'000'000'000);
-    recipe.keep = parseKeepRule(std::vector<std::string>{"uniform:3", "layers:1,4", "layers:", "file:x.json", "ga-s2:2"}[static_cast<std::size_t>(whole(0, 4))]);
+    recipe.keep = parseKeepRule(std::vector<std::string>{"uniform:3", "layers:1,4", "layers:", "file:x.json",
+                                                         "ga-s2:2"}[static_cast<std::size_t>(whole(0, 4))]);
     recipe.align.lr = std::pow(10.0, real(-300, 0));
     recipe.align.warmup = real(0, 1);
     recipe.align.clip = std::pow(10.0, real(-3, 300));
@@ -181,7 +184,8 @@ void RecipeFile::roundTrip() {
 }
 
 void RecipeFile::keyOrderOfFileIsFree() {
-    const Recipe recipe = parsed(R"({"seed": 3, "pins": {"always": [9, 2]}, "keep": [5, 0], "version": 1, "data": {"text": ["one.txt"]}, "dtype": "auto"})");
+    const Recipe recipe = parsed(
+        R"({"seed": 3, "pins": {"always": [9, 2]}, "keep": [5, 0], "version": 1, "data": {"text": ["one.txt"]}, "dtype": "auto"})");
     QCOMPARE(recipe.seed, std::uint64_t{3});
     QCOMPARE(recipe.keep.text(), std::string("layers:0,5"));
     QCOMPARE(recipe.dataText, std::vector<std::string>{"one.txt"});
@@ -199,14 +203,23 @@ void RecipeFile::defaults_data() {
     QTest::addColumn<double>("lrNew");
     QTest::addColumn<bool>("paper"); // constant, no warm-up, o_proj frozen
     const QList<qint64> cpu = {256, 32768, 2048, 4096, 100, 4}, gpu = {512, 200000, 16000, 50000, 300, 8};
-    QTest::newRow("cpu naive") << "cpu" << "naive" << cpu << 3e-3 << 3e-3 << false;
-    QTest::newRow("cuda naive") << "cuda" << "naive" << gpu << 3e-3 << 3e-3 << false;
-    QTest::newRow("cuda:1 zero-gate") << "cuda:1" << "zero-gate" << gpu << 3e-3 << 3e-3 << false;
-    QTest::newRow("cpu small-gate") << "cpu" << "small-gate" << cpu << 3e-3 << 3e-3 << false;
-    QTest::newRow("cpu paper") << "cpu" << "paper" << cpu << 1e-4 << 1e-3 << true;
-    QTest::newRow("cuda reference") << "cuda" << "reference" << gpu << 1e-4 << 1e-3 << true;
-    QTest::newRow("cuda alignment-only") << "cuda" << "alignment-only" << gpu << 1e-4 << 1e-3 << true;
-    QTest::newRow("cpu sliding-window") << "cpu" << "sliding-window" << QList<qint64>{256, 32768, 2048, 4096, 0, 4} << 3e-3 << 3e-3 << false;
+    QTest::newRow("cpu naive") << "cpu"
+                               << "naive" << cpu << 3e-3 << 3e-3 << false;
+    QTest::newRow("cuda naive") << "cuda"
+                                << "naive" << gpu << 3e-3 << 3e-3 << false;
+    QTest::newRow("cuda:1 zero-gate") << "cuda:1"
+                                      << "zero-gate" << gpu << 3e-3 << 3e-3 << false;
+    QTest::newRow("cpu small-gate") << "cpu"
+                                    << "small-gate" << cpu << 3e-3 << 3e-3 << false;
+    QTest::newRow("cpu paper") << "cpu"
+                               << "paper" << cpu << 1e-4 << 1e-3 << true;
+    QTest::newRow("cuda reference") << "cuda"
+                                    << "reference" << gpu << 1e-4 << 1e-3 << true;
+    QTest::newRow("cuda alignment-only") << "cuda"
+                                         << "alignment-only" << gpu << 1e-4 << 1e-3 << true;
+    QTest::newRow("cpu sliding-window") << "cpu"
+                                        << "sliding-window" << QList<qint64>{256, 32768, 2048, 4096, 0, 4} << 3e-3 << 3e-3
+                                        << false;
 }
 
 void RecipeFile::defaults() {
@@ -217,7 +230,8 @@ void RecipeFile::defaults() {
     QFETCH(double, lrNew);
     QFETCH(bool, paper);
     const Recipe recipe = defaultRecipe(device.toStdString(), preset.toStdString());
-    QCOMPARE((QList<qint64>{recipe.seqLen, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens, recipe.align.steps, recipe.align.batch}),
+    QCOMPARE((QList<qint64>{recipe.seqLen, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens,
+                            recipe.align.steps, recipe.align.batch}),
              counts);
     QCOMPARE(recipe.align.lr, lr);
     QCOMPARE(recipe.align.lrNew, lrNew);
@@ -227,7 +241,9 @@ void RecipeFile::defaults() {
     QCOMPARE(recipe.keep.text(), std::string("bypass:22"));
     QVERIFY(validateRecipe(recipe, 30, 9).empty());
     // what a file leaves out is that default
-    QCOMPARE(parsed("{\"version\": 1, \"device\": \"" + (device == "cpu" ? "cpu" : device.toStdString()) + "\", \"preset\": \"" + preset.toStdString() + "\"}").align,
+    QCOMPARE(parsed("{\"version\": 1, \"device\": \"" + (device == "cpu" ? "cpu" : device.toStdString()) +
+                    "\", \"preset\": \"" + preset.toStdString() + "\"}")
+                 .align,
              recipe.align);
     const auto unknown = guarded([] { return defaultRecipe("cpu", "zerogate"); });
     QVERIFY(!unknown && unknown.error().message.find("\"zero-gate\"") != std::string::npos);
@@ -236,11 +252,16 @@ void RecipeFile::defaults() {
 void RecipeFile::paths_data() {
     QTest::addColumn<QString>("path");
     QTest::addColumn<QString>("resolved");
-    QTest::newRow("default") << "default" << "default";
-    QTest::newRow("self") << "self:12" << "self:12";
-    QTest::newRow("absolute") << "/data/a.txt" << "/data/a.txt";
-    QTest::newRow("relative") << "a.txt" << "/home/x/recipes/a.txt";
-    QTest::newRow("parent") << "../models/m" << "/home/x/models/m";
+    QTest::newRow("default") << "default"
+                             << "default";
+    QTest::newRow("self") << "self:12"
+                          << "self:12";
+    QTest::newRow("absolute") << "/data/a.txt"
+                              << "/data/a.txt";
+    QTest::newRow("relative") << "a.txt"
+                              << "/home/x/recipes/a.txt";
+    QTest::newRow("parent") << "../models/m"
+                            << "/home/x/models/m";
 }
 
 void RecipeFile::paths() {
@@ -272,8 +293,8 @@ void RecipeFile::difference() {
     QStringList lines;
     for (const auto& d : diffRecipes(left, right))
         lines << QString::fromStdString(d.key + "|" + d.left + "|" + d.right);
-    QCOMPARE(lines, (QStringList{"data.text|\"default\"|[\"a.txt\", \"b.txt\"]", "keep|\"bypass:22\"|\"layers:0,7\"", "targets.3.1.beta|0.2|",
-                                 "align.lr|0.003|0.0001", "targets.5.0.half_life||null"}));
+    QCOMPARE(lines, (QStringList{"data.text|\"default\"|[\"a.txt\", \"b.txt\"]", "keep|\"bypass:22\"|\"layers:0,7\"",
+                                 "targets.3.1.beta|0.2|", "align.lr|0.003|0.0001", "targets.5.0.half_life||null"}));
 }
 
 void RecipeFile::files() {
@@ -293,7 +314,8 @@ void RecipeFile::files() {
     std::ofstream(file) << "{\"version\": 1, \"seed\": \"x\"}";
     const auto bad = readRecipe(file);
     QVERIFY(!bad);
-    QVERIFY(bad.error().message.find(file.string()) != std::string::npos && bad.error().message.find("seed") != std::string::npos);
+    QVERIFY(bad.error().message.find(file.string()) != std::string::npos &&
+            bad.error().message.find("seed") != std::string::npos);
 }
 
 QTEST_APPLESS_MAIN(RecipeFile)

@@ -53,11 +53,13 @@ private slots:
 void RecipeRules::text_data() {
     QTest::addColumn<QString>("rule");
     QTest::addColumn<QString>("canonical");
-    for (const char* rule : {"uniform:8", "first:0", "last:3", "layers:0,7,15", "layers:", "layers:4", "file:kept.json", "file:a:b", "bypass:22", "kl:1",
-                             "greedy:15", "restore:7", "ga-s2:8", "score:0"})
+    for (const char* rule : {"uniform:8", "first:0", "last:3", "layers:0,7,15", "layers:", "layers:4", "file:kept.json",
+                             "file:a:b", "bypass:22", "kl:1", "greedy:15", "restore:7", "ga-s2:8", "score:0"})
         QTest::newRow(rule) << rule << rule;
-    QTest::newRow("sorted") << "layers:15,0,7" << "layers:0,7,15";
-    QTest::newRow("leading zero") << "uniform:08" << "uniform:8";
+    QTest::newRow("sorted") << "layers:15,0,7"
+                            << "layers:0,7,15";
+    QTest::newRow("leading zero") << "uniform:08"
+                                  << "uniform:8";
 }
 
 void RecipeRules::text() {
@@ -71,21 +73,36 @@ void RecipeRules::text() {
 void RecipeRules::refused_data() {
     QTest::addColumn<QString>("rule");
     QTest::addColumn<QString>("named");
-    QTest::newRow("empty") << "" << "keep rule \"\"";
-    QTest::newRow("no colon") << "uniform" << "colon";
-    QTest::newRow("no count") << "uniform:" << "found \"\"";
-    QTest::newRow("negative") << "first:-1" << "found \"-1\"";
-    QTest::newRow("fraction") << "last:1.5" << "found \"1.5\"";
-    QTest::newRow("trailing") << "kl:3x" << "found \"3x\"";
-    QTest::newRow("space") << "kl: 3" << "found \" 3\"";
-    QTest::newRow("huge") << "uniform:99999999999999999999" << "99999999999999999999";
-    QTest::newRow("unknown") << "unifrom:8" << "did you mean \"uniform\"";
-    QTest::newRow("upper case") << "KL:8" << "unknown name \"KL\"";
-    QTest::newRow("layer twice") << "layers:1,2,1" << "layer 1 appears twice";
-    QTest::newRow("layer word") << "layers:1,two" << "found \"two\"";
-    QTest::newRow("layer gap") << "layers:1,,2" << "found \"\"";
-    QTest::newRow("layer comma") << "layers:1," << "ends with a comma";
-    QTest::newRow("no file") << "file:" << "names no file";
+    QTest::newRow("empty") << ""
+                           << "keep rule \"\"";
+    QTest::newRow("no colon") << "uniform"
+                              << "colon";
+    QTest::newRow("no count") << "uniform:"
+                              << "found \"\"";
+    QTest::newRow("negative") << "first:-1"
+                              << "found \"-1\"";
+    QTest::newRow("fraction") << "last:1.5"
+                              << "found \"1.5\"";
+    QTest::newRow("trailing") << "kl:3x"
+                              << "found \"3x\"";
+    QTest::newRow("space") << "kl: 3"
+                           << "found \" 3\"";
+    QTest::newRow("huge") << "uniform:99999999999999999999"
+                          << "99999999999999999999";
+    QTest::newRow("unknown") << "unifrom:8"
+                             << "did you mean \"uniform\"";
+    QTest::newRow("upper case") << "KL:8"
+                                << "unknown name \"KL\"";
+    QTest::newRow("layer twice") << "layers:1,2,1"
+                                 << "layer 1 appears twice";
+    QTest::newRow("layer word") << "layers:1,two"
+                                << "found \"two\"";
+    QTest::newRow("layer gap") << "layers:1,,2"
+                               << "found \"\"";
+    QTest::newRow("layer comma") << "layers:1,"
+                                 << "ends with a comma";
+    QTest::newRow("no file") << "file:"
+                             << "names no file";
 }
 
 void RecipeRules::refused() {
@@ -105,20 +122,48 @@ void RecipeRules::kept_data() {
     QTest::addColumn<QString>("always");
     QTest::addColumn<QString>("kept");
     // floor(i * 30 / 8): 0, 3.75, 7.5, 11.25, 15, 18.75, 22.5, 26.25
-    QTest::newRow("uniform 8 of 30") << "uniform:8" << 30 << "" << "" << "0,3,7,11,15,18,22,26";
-    QTest::newRow("uniform 7 of 28") << "uniform:7" << 28 << "" << "" << "0,4,8,12,16,20,24";
-    QTest::newRow("uniform 1") << "uniform:1" << 30 << "" << "" << "0";
-    QTest::newRow("uniform all") << "uniform:4" << 4 << "" << "" << "0,1,2,3";
-    QTest::newRow("uniform 0") << "uniform:0" << 4 << "" << "" << "";
-    QTest::newRow("first 0") << "first:0" << 30 << "" << "" << "";
-    QTest::newRow("first 3") << "first:3" << 30 << "" << "" << "0,1,2";
-    QTest::newRow("last 2") << "last:2" << 30 << "" << "" << "28,29";
-    QTest::newRow("last all") << "last:3" << 3 << "" << "" << "0,1,2";
-    QTest::newRow("layers") << "layers:7,0,15" << 16 << "" << "" << "0,7,15";
-    QTest::newRow("no layers") << "layers:" << 16 << "" << "" << "";
-    QTest::newRow("pinned to stay") << "first:2" << 6 << "4" << "" << "0,1,4";
-    QTest::newRow("pinned to convert") << "first:2" << 6 << "" << "0,5" << "1";
-    QTest::newRow("both pins") << "uniform:3" << 6 << "1,2" << "4" << "0,1,2";
+    QTest::newRow("uniform 8 of 30") << "uniform:8" << 30 << ""
+                                     << ""
+                                     << "0,3,7,11,15,18,22,26";
+    QTest::newRow("uniform 7 of 28") << "uniform:7" << 28 << ""
+                                     << ""
+                                     << "0,4,8,12,16,20,24";
+    QTest::newRow("uniform 1") << "uniform:1" << 30 << ""
+                               << ""
+                               << "0";
+    QTest::newRow("uniform all") << "uniform:4" << 4 << ""
+                                 << ""
+                                 << "0,1,2,3";
+    QTest::newRow("uniform 0") << "uniform:0" << 4 << ""
+                               << ""
+                               << "";
+    QTest::newRow("first 0") << "first:0" << 30 << ""
+                             << ""
+                             << "";
+    QTest::newRow("first 3") << "first:3" << 30 << ""
+                             << ""
+                             << "0,1,2";
+    QTest::newRow("last 2") << "last:2" << 30 << ""
+                            << ""
+                            << "28,29";
+    QTest::newRow("last all") << "last:3" << 3 << ""
+                              << ""
+                              << "0,1,2";
+    QTest::newRow("layers") << "layers:7,0,15" << 16 << ""
+                            << ""
+                            << "0,7,15";
+    QTest::newRow("no layers") << "layers:" << 16 << ""
+                               << ""
+                               << "";
+    QTest::newRow("pinned to stay") << "first:2" << 6 << "4"
+                                    << ""
+                                    << "0,1,4";
+    QTest::newRow("pinned to convert") << "first:2" << 6 << ""
+                                       << "0,5"
+                                       << "1";
+    QTest::newRow("both pins") << "uniform:3" << 6 << "1,2"
+                               << "4"
+                               << "0,1,2";
 }
 
 void RecipeRules::kept() {
@@ -138,11 +183,16 @@ void RecipeRules::kept() {
 void RecipeRules::outOfRange_data() {
     QTest::addColumn<QString>("rule");
     QTest::addColumn<QString>("named");
-    QTest::newRow("uniform") << "uniform:31" << "31";
-    QTest::newRow("first") << "first:40" << "40";
-    QTest::newRow("last") << "last:31" << "31";
-    QTest::newRow("layers") << "layers:0,30" << "layer 30";
-    QTest::newRow("method") << "bypass:31" << "31";
+    QTest::newRow("uniform") << "uniform:31"
+                             << "31";
+    QTest::newRow("first") << "first:40"
+                           << "40";
+    QTest::newRow("last") << "last:31"
+                          << "31";
+    QTest::newRow("layers") << "layers:0,30"
+                            << "layer 30";
+    QTest::newRow("method") << "bypass:31"
+                            << "31";
 }
 
 void RecipeRules::outOfRange() {
@@ -151,7 +201,8 @@ void RecipeRules::outOfRange() {
     const auto result = guarded([&] { return keptLayers(withRule(rule.toStdString()), 30); });
     QVERIFY(!result);
     const auto message = QString::fromStdString(result.error().message);
-    QVERIFY2(message.contains(named) && message.contains(rule) && (message.contains("30") || message.contains("29")), qPrintable(message));
+    QVERIFY2(message.contains(named) && message.contains(rule) && (message.contains("30") || message.contains("29")),
+             qPrintable(message));
 }
 
 void RecipeRules::uniformIsSpread() {
@@ -190,13 +241,20 @@ void RecipeRules::ranking_data() {
     QTest::addColumn<int>("keep");
     QTest::addColumn<QString>("kept");
     // convert first: 3, 1, 4, 0, 2
-    QTest::newRow("plain") << "" << "" << 2 << "0,2";
-    QTest::newRow("none") << "" << "" << 0 << "";
-    QTest::newRow("all") << "" << "" << 5 << "0,1,2,3,4";
-    QTest::newRow("best pinned to stay") << "3" << "" << 2 << "2,3";
-    QTest::newRow("worst pinned to convert") << "" << "2" << 2 << "0,4";
-    QTest::newRow("both") << "3,1" << "2" << 3 << "0,1,3";
-    QTest::newRow("pins win over the count") << "3,1,4" << "" << 1 << "1,3,4";
+    QTest::newRow("plain") << ""
+                           << "" << 2 << "0,2";
+    QTest::newRow("none") << ""
+                          << "" << 0 << "";
+    QTest::newRow("all") << ""
+                         << "" << 5 << "0,1,2,3,4";
+    QTest::newRow("best pinned to stay") << "3"
+                                         << "" << 2 << "2,3";
+    QTest::newRow("worst pinned to convert") << ""
+                                             << "2" << 2 << "0,4";
+    QTest::newRow("both") << "3,1"
+                          << "2" << 3 << "0,1,3";
+    QTest::newRow("pins win over the count") << "3,1,4"
+                                             << "" << 1 << "1,3,4";
 }
 
 void RecipeRules::ranking() {
