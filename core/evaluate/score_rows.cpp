@@ -52,7 +52,7 @@ RowScores scoreRows(const Model& model, const at::Tensor& hidden, const at::Tens
 }
 
 std::int64_t forwardBatch(const Model& model, std::int64_t length) {
-    const std::int64_t tokens = model.device().is_cuda() || model.streamed() ? 16384 : 2048;
+    const std::int64_t tokens = model.device().is_cuda() || model.streamed() ? 16384 : 512; // CPU: progress every second or so
     return std::max<std::int64_t>(1, tokens / length);
 }
 
