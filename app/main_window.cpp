@@ -109,7 +109,9 @@ void MainWindow::makePages() {
     m_pages->addTab(new CurvesPanel(&m_session), tr("Curves"));
     m_pages->addTab(new EvaluationPanel(&m_session), tr("Evaluation"));
     setCentralWidget(m_pages);
-    addDock(QStringLiteral("projectDock"), tr("Project"), scrolled(new ProjectPanel(&m_session)), Qt::LeftDockWidgetArea);
+    auto* project = new ProjectPanel(&m_session);
+    connect(project, &ProjectPanel::stepRequested, this, &MainWindow::showStep);
+    addDock(QStringLiteral("projectDock"), tr("Project"), scrolled(project), Qt::LeftDockWidgetArea);
     addDock(QStringLiteral("runDock"), tr("Run"), scrolled(new RunPanel(&m_session)), Qt::LeftDockWidgetArea);
     addDock(QStringLiteral("inspectorDock"), tr("Inspector"), scrolled(new InspectorPanel(&m_session)), Qt::RightDockWidgetArea);
     addDock(QStringLiteral("targetsDock"), tr("Targets"), new TargetsPanel(&m_session), Qt::RightDockWidgetArea);
@@ -122,6 +124,22 @@ void MainWindow::makePages() {
         else if (stage == QLatin1String("evaluate"))
             m_pages->setCurrentIndex(2);
     });
+}
+
+void MainWindow::showStep(const QString& id) { // where a step of the rail is done; it starts nothing
+    if (id == QLatin1String("open"))
+        return m_session.jobState() == JobState::Idle ? openFolder() : void();
+    if (id == QLatin1String("export"))
+        return m_actions[QStringLiteral("export")]->isEnabled() ? exportCurrent() : void();
+    if (id == QLatin1String("profile") || id == QLatin1String("layers"))
+        m_pages->setCurrentIndex(0);
+    if (id == QLatin1String("evaluate"))
+        m_pages->setCurrentIndex(2);
+    const auto dock = id == QLatin1String("targets") ? QStringLiteral("targetsDock") : id == QLatin1String("run") ? QStringLiteral("runDock") : QString();
+    if (auto* shown = m_docks.value(dock)) {
+        shown->show();
+        shown->raise();
+    }
 }
 
 void MainWindow::makeMenus() {

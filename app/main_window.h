@@ -29,6 +29,7 @@ protected:
 
 private:
     void makePages();
+    void showStep(const QString& id);
     void makeMenus();
     void makeStatusBar();
     void resetLayout();

@@ -147,6 +147,18 @@ void RecipeModel::setTarget(const QList<HeadId>& heads, TargetField field, std::
     replace(recipe, tr("Set %1 of %n head(s)", nullptr, static_cast<int>(heads.size())).arg(fieldName(field)));
 }
 
+void RecipeModel::editTargets(const QList<TargetEdit>& edits, const QString& what) {
+    core::Recipe recipe = m_recipe;
+    for (const auto& edit : edits) {
+        auto& target = recipe.targets[edit.head.layer][edit.head.head];
+        fieldOf(target, edit.field) = edit.value;
+        if (edit.unlock)
+            target.locked.erase(targetKey(edit.field));
+        dropEmpty(recipe, edit.head);
+    }
+    replace(recipe, what);
+}
+
 void RecipeModel::scaleTarget(const QList<HeadId>& heads, TargetField field, double factor, const std::vector<double>& from) {
     core::Recipe recipe = m_recipe;
     for (qsizetype i = 0; i < heads.size() && i < static_cast<qsizetype>(from.size()); ++i)

@@ -13,6 +13,12 @@ namespace linnet::app {
 
 enum class TargetField { HalfLife, Beta, ValueScale, OutputGate };
 const char* targetKey(TargetField field); // "half_life", ...: as recipes have it
+struct TargetEdit {
+    HeadId head;
+    TargetField field = TargetField::HalfLife;
+    std::optional<double> value; // nullopt = automatic again
+    bool unlock = false;
+};
 std::optional<double> targetValue(const core::HeadTarget& target, TargetField field);
 
 class RecipeModel : public QObject {
@@ -35,6 +41,7 @@ public:
     void setLayersConverted(const QList<int>& layers, bool converted);
     void setKeepRule(const core::KeepRule& rule);
     void setTarget(const QList<HeadId>& heads, TargetField field, std::optional<double> value); // nullopt = automatic again
+    void editTargets(const QList<TargetEdit>& edits, const QString& what); // many cells, one command
     void scaleTarget(const QList<HeadId>& heads, TargetField field, double factor, const std::vector<double>& from); // from: current values
     void setLocked(const QList<HeadId>& heads, TargetField field, bool locked);
     void resetTargets(const QList<HeadId>& heads);

@@ -1,0 +1,272 @@
+#include "app/models/target_table_model.h"
+
+#include "app/models/session.h"
+#include "widgets/theme.h"
+
+#include <QGuiApplication>
+#include <QPalette>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace linnet::app {
+namespace {
+
+constexpr int kFields = 4;
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+QString fieldText(TargetField field) {
+    return QString::fromLatin1(targetKey(field)).replace(QLatin1Char('_'), QLatin1Char(' '));
+}
+
+QString numberText(const std::optional<double>& value) {
+    if (!value)
+        return QStringLiteral("–");
+    return std::isinf(*value) ? QStringLiteral("none") : QString::number(*value, 'g', 6);
+}
+
+// "none" and "" are no numbers: an outer nullopt is a text that can't be read.
+std::optional<std::optional<double>> parsed(const QString& text, TargetField field) {
+    const auto trimmed = text.trimmed();
+    if (trimmed.isEmpty() || trimmed == QStringLiteral("–"))
+        return std::optional<double>();
+    if (field == TargetField::HalfLife && trimmed.compare(QLatin1String("none"), Qt::CaseInsensitive) == 0)
+        return std::optional<double>(kNone);
+    bool ok = false;
+    const double value = QLocale::c().toDouble(trimmed, &ok);
+    if (!ok || !std::isfinite(value))
+        return std::nullopt;
+    return std::optional<double>(value);
+}
+
+QString allowedText(TargetField field) {
+    switch (field) {
+    case TargetField::HalfLife: return TargetTableModel::tr("a half-life is a number of tokens above 0, or \"none\" for no decay");
+    case TargetField::Beta: return TargetTableModel::tr("beta is a number between 0 and 1, both excluded");
+    case TargetField::ValueScale: return TargetTableModel::tr("a value scale is a number above 0");
+    case TargetField::OutputGate: break;
+    }
+    return TargetTableModel::tr("an output gate is a number from 0 up");
+}
+
+} // namespace
+
+std::optional<double> currentTarget(Session& session, HeadId head, TargetField field) {
+    if (const auto user = targetValue(session.recipe()->target(head), field))
+        return user;
+    const auto& all = session.automaticTargets();
+    if (!head.valid() || head.layer >= static_cast<int>(all.size()) || head.head >= static_cast<int>(all[static_cast<std::size_t>(head.layer)].size()))
+        return {};
+    const auto value = targetValue(all[static_cast<std::size_t>(head.layer)][static_cast<std::size_t>(head.head)], field);
+    return value && !std::isnan(*value) ? value : std::nullopt;
+}
+
+TargetTableModel::TargetTableModel(Session* session, QObject* parent) : QAbstractTableModel(parent), m_session(session) {
+    connect(session->selection(), &SelectionModel::changed, this, &TargetTableModel::rebuild);
+    connect(session->recipe(), &RecipeModel::targetsChanged, this, &TargetTableModel::refresh);
+    connect(session, &Session::profileChanged, this, &TargetTableModel::refresh);
+    m_heads = session->selection()->sorted();
+}
+
+void TargetTableModel::rebuild() {
+    beginResetModel();
+    m_heads = m_session->selection()->sorted();
+    endResetModel();
+}
+
+void TargetTableModel::refresh() { // the rows stay, so the view keeps its place
+    if (!m_heads.isEmpty())
+        Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, ColumnCount - 1));
+}
+
+int TargetTableModel::rowCount(const QModelIndex& parent) const {
+    return parent.isValid() ? 0 : static_cast<int>(m_heads.size()) * kFields;
+}
+
+int TargetTableModel::columnCount(const QModelIndex& parent) const {
+    return parent.isValid() ? 0 : ColumnCount;
+}
+
+std::optional<double> TargetTableModel::measured(int row) const {
+    const auto* profile = m_session->profile();
+    const auto id = headAt(row);
+    if (!profile || !id.valid() || id.layer >= static_cast<int>(profile->layers.size()) ||
+        id.head >= static_cast<int>(profile->layers[static_cast<std::size_t>(id.layer)].size()))
+        return {};
+    const auto& head = profile->layers[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)];
+    double value = std::numeric_limits<double>::quiet_NaN();
+    switch (fieldAt(row)) {
+    case TargetField::HalfLife: value = head.distance.mean; break;
+    case TargetField::Beta: value = head.concentrationLayer; break;
+    case TargetField::ValueScale: value = head.rmsPostO; break;
+    case TargetField::OutputGate: break; // a softmax head has none
+    }
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> TargetTableModel::automatic(int row) const {
+    const auto id = headAt(row);
+    const auto& all = m_session->automaticTargets();
+    if (!id.valid() || id.layer >= static_cast<int>(all.size()) || id.head >= static_cast<int>(all[static_cast<std::size_t>(id.layer)].size()))
+        return {};
+    const auto value = targetValue(all[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)], fieldAt(row));
+    return value && !std::isnan(*value) ? value : std::nullopt;
+}
+
+std::optional<double> TargetTableModel::user(int row) const {
+    return targetValue(m_session->recipe()->target(headAt(row)), fieldAt(row));
+}
+
+TargetTableModel::Check TargetTableModel::check(TargetField field, double value) {
+    const auto within = [value](double low, double high) { return value >= low && value <= high ? Check::Fine : Check::Unusual; };
+    if (std::isnan(value))
+        return Check::Invalid;
+    switch (field) {
+    case TargetField::HalfLife: return value <= 0 ? Check::Invalid : std::isinf(value) ? Check::Fine : within(0.1, 1e5);
+    case TargetField::Beta: return value <= 0 || value >= 1 ? Check::Invalid : within(0.005, 0.995);
+    case TargetField::ValueScale: return value <= 0 || std::isinf(value) ? Check::Invalid : within(1.0 / 32, 32);
+    case TargetField::OutputGate: break;
+    }
+    return value < 0 || std::isinf(value) ? Check::Invalid : within(0, 32);
+}
+
+QVariant TargetTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal || role != Qt::DisplayRole)
+        return {};
+    static const char* const names[] = {"head", "field", "measured", "automatic", "user", "locked"};
+    return section >= 0 && section < ColumnCount ? tr(names[section]) : QVariant();
+}
+
+QVariant TargetTableModel::data(const QModelIndex& index, int role) const {
+    if (!index.isValid() || index.row() >= rowCount())
+        return {};
+    const int row = index.row();
+    const auto value = index.column() == User ? user(row) : std::optional<double>();
+    switch (role) {
+    case Qt::DisplayRole:
+        switch (index.column()) {
+        case Head: return tr("L%1 H%2").arg(headAt(row).layer).arg(headAt(row).head);
+        case Field: return fieldText(fieldAt(row));
+        case Measured: return numberText(measured(row));
+        case Automatic: return numberText(automatic(row));
+        case User: return value ? numberText(value) : QString();
+        default: return {};
+        }
+    case Qt::EditRole: return index.column() == User && value ? numberText(value) : QString();
+    case Qt::ToolTipRole: return tooltip(row, index.column());
+    case Qt::TextAlignmentRole: return static_cast<int>(index.column() >= Measured && index.column() <= User ? Qt::AlignRight | Qt::AlignVCenter : Qt::AlignLeft | Qt::AlignVCenter);
+    case Qt::CheckStateRole:
+        if (index.column() == Locked)
+            return m_session->recipe()->target(headAt(row)).locked.count(targetKey(fieldAt(row))) ? Qt::Checked : Qt::Unchecked;
+        return {};
+    case Qt::ForegroundRole:
+        if (value && check(fieldAt(row), *value) != Check::Fine) {
+            const auto colors = widgets::stateColors(QGuiApplication::palette());
+            return check(fieldAt(row), *value) == Check::Invalid ? colors.bad : colors.warning;
+        }
+        return {};
+    default: return {};
+    }
+}
+
+QString TargetTableModel::tooltip(int row, int column) const {
+    const auto field = fieldAt(row);
+    if (column == Measured) {
+        switch (field) {
+        case TargetField::HalfLife: return tr("mean attention distance of this head, tokens");
+        case TargetField::Beta: return tr("concentration of its attention within the layer, 0 to 1");
+        case TargetField::ValueScale: return tr("RMS of what this head adds, after the output projection");
+        case TargetField::OutputGate: return tr("softmax attention has no output gate: nothing to measure");
+        }
+    }
+    if (column == Automatic)
+        return tr("what the start \"%1\" uses").arg(QString::fromStdString(m_session->recipe()->recipe().preset));
+    if (column == Locked)
+        return tr("kept as it is through alignment");
+    if (column != User)
+        return {};
+    const auto value = user(row);
+    const auto result = value ? check(field, *value) : Check::Fine;
+    const auto prefix = result == Check::Invalid ? tr("Out of range: ") : result == Check::Unusual ? tr("Allowed, but far from what heads do: ") : QString();
+    return prefix + allowedText(field) + tr("; empty = automatic");
+}
+
+Qt::ItemFlags TargetTableModel::flags(const QModelIndex& index) const {
+    auto flags = QAbstractTableModel::flags(index);
+    if (index.column() == User)
+        flags |= Qt::ItemIsEditable;
+    if (index.column() == Locked)
+        flags |= Qt::ItemIsUserCheckable;
+    return flags;
+}
+
+bool TargetTableModel::setData(const QModelIndex& index, const QVariant& value, int role) {
+    if (!index.isValid())
+        return false;
+    if (index.column() == Locked && role == Qt::CheckStateRole) {
+        m_session->recipe()->setLocked({headAt(index.row())}, fieldAt(index.row()), value.toInt() == Qt::Checked);
+        return true;
+    }
+    return index.column() == User && role == Qt::EditRole && setTexts({index.row()}, {value.toString()});
+}
+
+bool TargetTableModel::setTexts(const QList<int>& rows, const QStringList& texts) {
+    QList<std::optional<double>> values;
+    for (qsizetype i = 0; i < rows.size() && i < texts.size(); ++i) {
+        const auto value = parsed(texts[i], fieldAt(rows[i]));
+        if (!value) {
+            Q_EMIT rejected(tr("\"%1\" was not taken: %2.").arg(texts[i].trimmed(), allowedText(fieldAt(rows[i]))));
+            return false;
+        }
+        values << *value;
+    }
+    // the text names the cells: only edits of the same ones within a second are one undo step
+    const auto what = rows.size() == 1 ? tr("Set %1 of layer %2, head %3").arg(fieldText(fieldAt(rows[0]))).arg(headAt(rows[0]).layer).arg(headAt(rows[0]).head)
+                                       : tr("Paste %n target(s)", nullptr, static_cast<int>(values.size()));
+    return apply(rows, values, what);
+}
+
+bool TargetTableModel::scale(const QList<int>& rows, double factor) {
+    QList<int> known; // rows with a value
+    QList<std::optional<double>> values;
+    for (const int row : rows)
+        if (const auto value = currentTarget(*m_session, headAt(row), fieldAt(row))) {
+            known << row;
+            values << *value * factor;
+        }
+    if (known.isEmpty())
+        Q_EMIT rejected(tr("Nothing to scale: profile the teacher or type a value first."));
+    return !known.isEmpty() && apply(known, values, tr("Scale %n target(s)", nullptr, static_cast<int>(known.size())));
+}
+
+bool TargetTableModel::apply(const QList<int>& rows, const QList<std::optional<double>>& values, const QString& what) {
+    for (qsizetype i = 0; i < values.size(); ++i)
+        if (values[i] && check(fieldAt(rows[i]), *values[i]) == Check::Invalid) {
+            Q_EMIT rejected(tr("%1 was not taken: %2.").arg(numberText(values[i]), allowedText(fieldAt(rows[i]))));
+            return false;
+        }
+    QList<TargetEdit> edits;
+    for (qsizetype i = 0; i < values.size(); ++i)
+        edits << TargetEdit{headAt(rows[i]), fieldAt(rows[i]), values[i]};
+    m_session->recipe()->editTargets(edits, what);
+    return true;
+}
+
+void TargetTableModel::reset(const QList<int>& rows) {
+    QList<TargetEdit> edits;
+    for (const int row : rows)
+        edits << TargetEdit{headAt(row), fieldAt(row), std::nullopt, true};
+    m_session->recipe()->editTargets(edits, tr("Reset %n target(s)", nullptr, static_cast<int>(rows.size())));
+}
+
+QString TargetTableModel::text(const QList<int>& rows) const {
+    QString result = QStringLiteral("head\tfield\tmeasured\tautomatic\tuser\tlocked\n");
+    for (const int row : rows) {
+        for (int column = Head; column < Locked; ++column)
+            result += data(index(row, column)).toString() + QLatin1Char('\t');
+        result += data(index(row, Locked), Qt::CheckStateRole).toInt() == Qt::Checked ? QStringLiteral("yes\n") : QStringLiteral("no\n");
+    }
+    return result;
+}
+
+} // namespace linnet::app

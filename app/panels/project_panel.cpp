@@ -1,0 +1,262 @@
+#include "app/panels/project_panel.h"
+
+#include "app/models/layer_choice.h"
+#include "app/models/session.h"
+#include "widgets/elided_label.h"
+#include "widgets/empty_state.h"
+#include "widgets/step_rail.h"
+#include "widgets/theme.h"
+
+#include <QFileInfo>
+#include <QFrame>
+#include <QLabel>
+#include <QLocale>
+#include <QProgressBar>
+#include <QVBoxLayout>
+#include <algorithm>
+
+namespace linnet::app {
+namespace {
+
+using widgets::StepState;
+
+QString whole(std::int64_t value) {
+    return QLocale::c().toString(static_cast<qlonglong>(value));
+}
+
+QString bytes(std::uint64_t count) {
+    return QLocale::c().formattedDataSize(static_cast<qint64>(count), 1, QLocale::DataSizeSIFormat);
+}
+
+QString factsTable(const QList<std::pair<QString, QString>>& facts) {
+    QString rows;
+    for (const auto& [name, value] : facts)
+        rows += QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td>%2</td></tr>").arg(name, value.toHtmlEscaped());
+    return QStringLiteral("<table cellspacing=1>") + rows + QStringLiteral("</table>");
+}
+
+QString traits(const core::ModelConfig& c) {
+    QStringList list;
+    if (c.tiedEmbeddings)
+        list << ProjectPanel::tr("tied embeddings");
+    if (c.qkNorm)
+        list << ProjectPanel::tr("QK norm");
+    if (c.qkvBias)
+        list << ProjectPanel::tr("q, k, v bias");
+    if (c.outputBias)
+        list << ProjectPanel::tr("o bias");
+    if (c.mlpBias)
+        list << ProjectPanel::tr("MLP bias");
+    return list.isEmpty() ? ProjectPanel::tr("untied, no biases, no QK norm") : list.join(QStringLiteral(", "));
+}
+
+QLabel* title(const QString& text) {
+    return new QLabel(QStringLiteral("<b>%1</b>").arg(text));
+}
+
+QLabel* facts(const QString& name) {
+    auto* label = new QLabel;
+    label->setObjectName(name);
+    label->setWordWrap(true);
+    label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    return label;
+}
+
+} // namespace
+
+ProjectPanel::ProjectPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
+    setObjectName(QStringLiteral("projectPanel"));
+    m_empty = new widgets::EmptyState(QStringLiteral("⬇"), tr("Drop a model here"), tr("A Hugging Face folder or a GGUF file; or open the default teacher."), tr("Open default"));
+    m_empty->setObjectName(QStringLiteral("emptyProject"));
+    connect(m_empty, &widgets::EmptyState::actionRequested, session, [session] { session->openTeacher(QStringLiteral("default")); });
+    m_loading = new QWidget;
+    m_loadingText = new QLabel;
+    m_loadingText->setWordWrap(true);
+    m_loadingBar = new QProgressBar;
+    auto* loading = new QVBoxLayout(m_loading);
+    loading->addWidget(m_loadingText);
+    loading->addWidget(m_loadingBar);
+    m_teacher = makeTeacher();
+    m_data = makeData();
+    m_rail = new widgets::StepRail;
+    m_rail->setObjectName(QStringLiteral("stepRail"));
+    m_rail->setSteps({{QStringLiteral("open"), tr("Open"), StepState::Todo, {}}, {QStringLiteral("profile"), tr("Profile"), StepState::Todo, {}},
+                      {QStringLiteral("layers"), tr("Layers"), StepState::Todo, {}}, {QStringLiteral("targets"), tr("Targets"), StepState::Todo, {}},
+                      {QStringLiteral("run"), tr("Run"), StepState::Todo, {}}, {QStringLiteral("evaluate"), tr("Evaluate"), StepState::Todo, {}},
+                      {QStringLiteral("export"), tr("Export"), StepState::Todo, {}}});
+    connect(m_rail, &widgets::StepRail::stepClicked, this, &ProjectPanel::stepRequested);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(6, 6, 6, 6);
+    for (auto* each : {static_cast<QWidget*>(m_empty), m_loading, m_teacher, m_data, static_cast<QWidget*>(m_rail)})
+        layout->addWidget(each);
+    layout->addStretch(1);
+
+    connect(session, &Session::teacherChanged, this, [this] {
+        m_exported = false;
+        m_runHash.clear();
+        m_runFolder.clear();
+        showTeacher();
+    });
+    connect(session, &Session::jobChanged, this, [this] {
+        if (!m_session->teacher())
+            showTeacher();
+        showSteps();
+    });
+    connect(session->recipe(), &RecipeModel::changed, this, [this] {
+        showData();
+        showSteps();
+    });
+    connect(session, &Session::exported, this, [this] {
+        m_exported = true;
+        showSteps();
+    });
+    for (const auto signal : {&Session::profileChanged, &Session::runsChanged, &Session::evaluationChanged, &Session::rankingChanged})
+        connect(session, signal, this, &ProjectPanel::showSteps);
+    showTeacher();
+    showData();
+}
+
+QWidget* ProjectPanel::makeTeacher() {
+    auto* card = new QFrame;
+    card->setObjectName(QStringLiteral("teacherCard"));
+    m_name = new widgets::ElidedLabel;
+    m_name->setObjectName(QStringLiteral("teacherName"));
+    QFont bold = font();
+    bold.setBold(true);
+    m_name->setFont(bold);
+    m_path = new widgets::ElidedLabel;
+    m_path->setEnabled(false);
+    m_facts = facts(QStringLiteral("teacherFacts"));
+    m_warnings = facts(QStringLiteral("teacherWarnings"));
+    auto* layout = new QVBoxLayout(card);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(3);
+    for (auto* each : {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_path), static_cast<QWidget*>(m_facts), static_cast<QWidget*>(m_warnings)})
+        layout->addWidget(each);
+    return card;
+}
+
+QWidget* ProjectPanel::makeData() {
+    auto* card = new QFrame;
+    card->setObjectName(QStringLiteral("dataCard"));
+    m_dataFacts = facts(QStringLiteral("dataFacts"));
+    auto* layout = new QVBoxLayout(card);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(3);
+    layout->addWidget(title(tr("Data")));
+    layout->addWidget(m_dataFacts);
+    return card;
+}
+
+void ProjectPanel::showTeacher() {
+    const auto& teacher = m_session->teacher();
+    const bool loading = !teacher && m_session->jobState() != JobState::Idle;
+    m_empty->setVisible(!teacher && !loading);
+    m_loading->setVisible(loading);
+    m_teacher->setVisible(teacher.has_value());
+    m_data->setVisible(teacher.has_value());
+    if (loading) {
+        m_loadingText->setText(m_session->jobTitle());
+        m_loadingBar->setRange(0, m_session->jobFraction() < 0 ? 0 : 1000);
+        m_loadingBar->setValue(qRound(m_session->jobFraction() * 1000));
+    }
+    if (teacher) {
+        const auto& c = teacher->config;
+        const QFileInfo file(QString::fromStdString(teacher->path.string()));
+        m_name->setText(file.fileName().isEmpty() ? file.filePath() : file.fileName());
+        m_path->setText(file.path());
+        m_facts->setText(factsTable({{tr("architecture"), QString::fromStdString(c.modelType)},
+                                     {tr("layers"), whole(c.layers)},
+                                     {tr("heads / kv heads"), tr("%1 / %2 of %3").arg(c.heads).arg(c.kvHeads).arg(c.headDim)},
+                                     {tr("vocabulary"), whole(c.vocabSize)},
+                                     {tr("parameters"), whole(teacher->parameters)},
+                                     {tr("stored as"), QString::fromStdString(c.storedDType)},
+                                     {tr("runs in"), QString::fromStdString(teacher->dtype.empty() ? std::string("–") : teacher->dtype + " on " + teacher->device)},
+                                     {tr("has"), traits(c)},
+                                     {tr("memory"), tr("%1 weights, %2 cache a token").arg(bytes(teacher->weightBytes), bytes(teacher->cacheBytesPerToken))}}));
+        QString warnings;
+        for (const auto& warning : teacher->warnings)
+            warnings += QStringLiteral("<div style='color:%1'>⚠ %2</div>").arg(widgets::stateColors(palette()).warning.name(), QString::fromStdString(warning).toHtmlEscaped());
+        m_warnings->setText(warnings);
+        m_warnings->setVisible(!warnings.isEmpty());
+    }
+    showSteps();
+}
+
+void ProjectPanel::showData() {
+    const auto& recipe = m_session->recipe()->recipe();
+    QStringList text;
+    for (const auto& each : recipe.dataText)
+        text << (each == "default" || each.rfind("self:", 0) == 0 ? QString::fromStdString(each) : QFileInfo(QString::fromStdString(each)).fileName());
+    m_dataFacts->setText(factsTable({{tr("text"), text.join(QStringLiteral(", "))},
+                                     {tr("window"), tr("%1 tokens").arg(whole(recipe.seqLen))},
+                                     {tr("calibration"), tr("%1 tokens").arg(whole(recipe.calibrationTokens))},
+                                     {tr("selection"), tr("%1 tokens").arg(whole(recipe.selectionTokens))},
+                                     {tr("evaluation"), tr("%1 tokens").arg(whole(recipe.evaluationTokens))}}));
+}
+
+void ProjectPanel::showSteps() {
+    const auto& teacher = m_session->teacher();
+    const bool busy = m_session->jobState() != JobState::Idle;
+    const auto id = [](const char* name) { return QString::fromLatin1(name); };
+    showOpenStep(busy);
+    if (!teacher) {
+        for (const char* step : {"profile", "layers", "targets", "run", "evaluate", "export"})
+            m_rail->setStep(id(step), StepState::Blocked, tr("open a model first"));
+        return;
+    }
+    const auto* profile = m_session->profile();
+    const bool profiling = busy && m_session->jobTitle().startsWith(QLatin1String("profil"), Qt::CaseInsensitive);
+    m_rail->setStep(id("profile"), profiling ? StepState::Running : profile ? StepState::Done : StepState::Todo,
+                    profiling ? m_session->jobTitle() : profile ? tr("%1 tokens").arg(whole(profile->tokens)) : tr("not measured"));
+    const auto& recipe = m_session->recipe()->recipe();
+    const auto total = teacher->config.layers;
+    if (const auto layers = convertedLayers(*m_session))
+        m_rail->setStep(id("layers"), layers->empty() ? StepState::Todo : StepState::Done, layers->empty() ? tr("no layer is converted") : tr("%1 of %2 converted").arg(layers->size()).arg(total));
+    else if (recipe.keep.kind == core::KeepRule::Kind::Method)
+        m_rail->setStep(id("layers"), StepState::Done, tr("%1 of %2, measured in the run").arg(std::max<std::int64_t>(0, total - recipe.keep.count)).arg(total));
+    else
+        m_rail->setStep(id("layers"), StepState::Blocked, tr("the choice does not fit"));
+    std::size_t byHand = 0;
+    for (const auto& [layer, heads] : recipe.targets)
+        byHand += heads.size();
+    m_rail->setStep(id("targets"), StepState::Done, byHand == 0 ? tr("automatic") : tr("%n head(s) set by hand", nullptr, static_cast<int>(byHand)));
+    showRunSteps();
+}
+
+void ProjectPanel::showOpenStep(bool busy) {
+    const auto& teacher = m_session->teacher();
+    m_rail->setStep(QStringLiteral("open"), teacher ? StepState::Done : busy ? StepState::Running : StepState::Todo,
+                    teacher ? QFileInfo(QString::fromStdString(teacher->path.string())).fileName() : busy ? m_session->jobTitle() : tr("drop a model or open one"));
+}
+
+void ProjectPanel::showRunSteps() {
+    const auto run = m_session->currentRun();
+    const auto problems = m_session->recipe()->problems();
+    const auto& state = run ? run->state : QString();
+    const bool running = state == QLatin1String("running") || state == QLatin1String("paused"), done = state == QLatin1String("done");
+    const auto hash = core::recipeHash(m_session->recipe()->recipe());
+    if (running && run->folder != m_runFolder) {
+        m_runFolder = run->folder;
+        m_runHash = hash;
+        m_exported = false;
+    }
+    const bool stale = !running && !m_runHash.empty() && hash != m_runHash;
+    if (!run && !problems.empty())
+        m_rail->setStep(QStringLiteral("run"), StepState::Blocked, QString::fromStdString(problems.front().message));
+    else if (running)
+        m_rail->setStep(QStringLiteral("run"), StepState::Running, state == QLatin1String("paused") ? tr("paused") : m_session->jobTitle());
+    else if (stale)
+        m_rail->setStep(QStringLiteral("run"), StepState::Stale, tr("recipe changed since the run"));
+    else
+        m_rail->setStep(QStringLiteral("run"), done ? StepState::Done : StepState::Todo,
+                        done ? run->name : state == QLatin1String("failed") ? tr("failed: see the log") : state == QLatin1String("stopped") ? tr("stopped: Resume goes on") : tr("ready"));
+    const auto student = run ? run->evaluation.find("student") : std::map<std::string, core::Evaluation>::iterator();
+    const bool measured = run && student != run->evaluation.end();
+    m_rail->setStep(QStringLiteral("evaluate"), measured ? stale ? StepState::Stale : StepState::Done : StepState::Todo,
+                    measured ? tr("perplexity %1").arg(student->second.perplexity, 0, 'f', 2) : tr("part of the run"));
+    m_rail->setStep(QStringLiteral("export"), !done ? StepState::Blocked : m_exported ? StepState::Done : StepState::Todo,
+                    !done ? tr("after a finished run") : m_exported ? tr("written") : tr("ready"));
+}
+
+} // namespace linnet::app
