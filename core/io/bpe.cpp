@@ -48,8 +48,8 @@ Bpe::Bpe(TextMap<TokenId> vocabulary, const std::vector<std::pair<std::string, s
                 malformed(origin, name + " names \"" + token + "\", which is not in the vocabulary", token);
             return *id;
         };
-        const Merge merge{static_cast<std::int32_t>(rank), known(left + right)};
-        if (!m_merges.emplace(pairKey(known(left), known(right)), merge).second)
+        const std::uint64_t key = pairKey(known(left), known(right));
+        if (!m_merges.emplace(key, Merge{static_cast<std::int32_t>(rank), known(left + right)}).second)
             malformed(origin, name + " comes twice", left + right);
     }
 }

@@ -11,6 +11,7 @@
 namespace linnet::core::jinja {
 
 constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20; // of any string that a template makes
+constexpr std::size_t kMaxCharacters = std::size_t{1} << 20; // of a string that is walked through, reversed or indexed
 
 Value applyFilter(const std::string& name, const Value& value, const Arguments& arguments);
 bool applyTest(const std::string& name, const Value& value, const Arguments& arguments);

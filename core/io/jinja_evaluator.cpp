@@ -9,8 +9,8 @@
 namespace linnet::core::jinja {
 namespace {
 
-constexpr long kMaxSteps = 3'000'000; // a long conversation takes some ten thousand
-constexpr int kMaxValueDepth = 200;   // of lists and dicts within each other: whoever walks them recurses
+constexpr std::size_t kMaxSteps = 2'000'000; // a long conversation takes some ten thousand
+constexpr int kMaxValueDepth = 200; // of lists and dicts within each other: whoever walks them recurses
 
 using Kind = Expression::Kind;
 
@@ -76,9 +76,10 @@ Value operate(const std::string& op, const Value& a, const Value& b) {
 
 } // namespace
 
-void Evaluator::step(int line) {
+void Evaluator::step(int line, std::size_t work) {
     m_line = line;
-    if (++m_steps > kMaxSteps)
+    m_steps += work;
+    if (m_steps > kMaxSteps)
         typeError("the template does more than " + std::to_string(kMaxSteps) + " steps");
 }
 
@@ -97,6 +98,8 @@ Value Evaluator::name(const std::string& name) const {
 Value Evaluator::evaluate(const Expression& expression) {
     step(expression.line);
     Value value = compute(expression);
+    const bool makesList = value.list() && expression.kind != Kind::Name && expression.kind != Kind::Attribute;
+    step(expression.line, makesList ? value.list()->items.size() / 8 : value.text() ? value.text()->size() / 256 : 0);
     if (value.text() && value.text()->size() > kMaxTextBytes)
         typeError("a string grows beyond " + std::to_string(kMaxTextBytes) + " bytes");
     if (value.depth() > kMaxValueDepth)

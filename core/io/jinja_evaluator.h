@@ -17,7 +17,7 @@ protected:
     using Scope = std::map<std::string, Value>;
 
     Value evaluate(const Expression& expression);
-    void step(int line); // counts work
+    void step(int line, std::size_t work = 1); // counts work, which is bounded
     void define(const std::string& name, Value value) { m_scopes.back()[name] = std::move(value); }
     const Value* lookup(const std::string& name) const; // innermost first; null where there is none
 
@@ -37,7 +37,7 @@ private:
     Arguments arguments(const Expression& expression);
 
     int m_line = 1;
-    long m_steps = 0;
+    std::size_t m_steps = 0;
 };
 
 } // namespace linnet::core::jinja

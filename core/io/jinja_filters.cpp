@@ -10,6 +10,10 @@ namespace linnet::core::jinja {
 namespace {
 
 Value length(const Value& value) {
+    if (value.text()) {
+        const auto startsCharacter = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+        return std::int64_t{std::count_if(value.text()->begin(), value.text()->end(), startsCharacter)};
+    }
     return static_cast<std::int64_t>(iterate(value).size());
 }
 

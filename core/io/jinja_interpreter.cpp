@@ -96,6 +96,7 @@ private:
                 return !wanted;
             });
         for (std::size_t i = 0; i < items.size(); ++i) {
+            step(statement.line);
             m_scopes.emplace_back(); // what an iteration sets is gone with it
             bind(statement.targets, items[i]);
             define("loop", loopVariable(items, i));

@@ -55,14 +55,10 @@ List split(std::string_view text, const Arguments& arguments) {
     const Value* separator = arguments.get(0, "sep");
     if (!separator || separator->isNone()) {
         for (text = stripLeft(text); !text.empty(); text = stripLeft(text)) {
-            std::size_t end = 0;
-            for (std::size_t i = 0; end < text.size() && !isPythonSpace(nextCodePoint(text, i));)
+            std::size_t end = left-- == 0 ? text.size() : 0; // the last part keeps the white space behind it
+            for (std::size_t i = end; end < text.size() && !isPythonSpace(nextCodePoint(text, i));)
                 end = i;
-            if (left-- == 0)
-                end = stripRight(text).size();
             parts.items.emplace_back(std::string(text.substr(0, end)));
-            if (left == -1 && end == stripRight(text).size())
-                break;
             text.remove_prefix(end);
         }
         return parts;
@@ -273,6 +269,8 @@ Value globalFunction(const std::string& name) {
 }
 
 std::vector<std::string> characters(std::string_view text) {
+    if (text.size() > kMaxCharacters)
+        typeError("a string of more than " + std::to_string(kMaxCharacters) + " bytes is cut into characters");
     std::vector<std::string> out;
     for (std::size_t i = 0; i < text.size();) {
         const std::size_t start = i;
