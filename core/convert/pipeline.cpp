@@ -170,6 +170,7 @@ LinearLayer Pipeline::startAndAlign(std::int64_t layer, const LayerWeights& weig
     };
     const auto aligned = alignLayer(job, state);
     m_run.state()["align"][std::to_string(layer)] = {state.lossFirst, state.lossLast};
+    m_run.save(); // before the layer counts as finished: a kill in between must not lose its losses
     return aligned;
 }
 
@@ -229,7 +230,6 @@ void Pipeline::convertLayers() {
             student[l] = Mixer{Mixer::Kind::Linear, &mixerSpec(m_recipe.mixer), startAndAlign(l, *weights, capture, naive)};
             saveLinearLayers(studentFile(), student);
             m_run.removeAlign(l);
-            m_run.save();
         }
         report["steps"] = m_recipe.align.steps;
         report["tokens"] = m_slices.calibration.tokens();

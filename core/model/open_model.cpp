@@ -122,10 +122,10 @@ at::ScalarType chosenDType(const RunOptions& options, const at::Device& device, 
 OpenedModel openFiles(const std::filesystem::path& path) {
     std::error_code ignored;
     const auto opened = [&]() -> OpenedModel {
+        if (isExported(path)) // first: it also holds the recipe that it was made by
+            return openExported(path);
         if (fs::is_directory(path, ignored) && fs::is_regular_file(path / "recipe.json", ignored))
             return openRun(path);
-        if (isExported(path))
-            return openExported(path);
         return {openModelFiles(path), nullptr, {}};
     }();
     for (const std::int64_t layer : opened.convertedLayers())
