@@ -6,6 +6,7 @@
 #include "core/convert/tensor_file.h"
 #include "core/export/hf_folder.h"
 
+#include <fstream>
 #include <unistd.h>
 
 namespace linnet::core {
@@ -13,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kParityFile = "parity.safetensors"; // the student's own logits at the end of a probe: verify needs no student
+constexpr const char* kHashFile = "hashes.json";          // of every file that the model is made of: a probe alone misses most flipped bits
 constexpr std::int64_t kParityRows = 8;
 constexpr const char* kProbe = "In 1842 the town council voted, by 7 to 5, to build a bridge. \"It will pay for itself,\" said the engineer; nobody "
                                "believed her. Ten years later the toll keeper counted 3,650 carts a month, and the council built a second one.\n"
@@ -42,6 +44,39 @@ void writeParity(const Model& model, const fs::path& folder, const Control& cont
     at::Tensor logits = at::empty({rows, vocab}, at::kFloat);
     std::copy(values.end() - rows * vocab, values.end(), logits.data_ptr<float>());
     saveTensors(folder / kParityFile, {{"ids", at::tensor(std::vector<float>(ids.begin(), ids.end()))}, {"logits", logits}});
+}
+
+// Hash of the pieces' hashes; checks `control` at each piece.
+std::string hashOf(const fs::path& file, const Control& control) {
+    std::ifstream in(file, std::ios::binary);
+    if (!in)
+        fail(ErrorCode::NotFound, file.string() + " is missing or can't be read", {{"file", file.string()}});
+    std::string piece(4 << 20, '\0'), hashes;
+    while (in) {
+        control.checkpoint();
+        in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+        hashes += hashBytes({piece.data(), static_cast<std::size_t>(in.gcount())});
+    }
+    return hashBytes(hashes);
+}
+
+void writeHashes(const fs::path& folder, const std::vector<std::string>& files, const Control& control) {
+    Json hashes = Json::object();
+    for (const auto& file : files)
+        if (file != "README.md" && file != "recipe.json" && file != "report.json") // a person's to edit
+            hashes[file] = hashOf(folder / file, control);
+    writeFileAtomically(folder / kHashFile, hashes.dump(1) + "\n");
+}
+
+void checkHashes(const fs::path& folder, const Control& control) {
+    const auto file = folder / kHashFile;
+    const Json hashes = readJsonFile(file);
+    if (!hashes.is_object() || !hashes.contains("model.safetensors"))
+        fail(ErrorCode::Malformed, file.string() + " is no list of hashes", {{"file", file.string()}});
+    for (const auto& [name, expected] : hashes.items())
+        if (const auto found = hashOf(folder / name, control); expected != found)
+            fail(ErrorCode::Malformed, (folder / name).string() + " is damaged or was changed: hash " + found + ", expected " + expected.dump(),
+                 {{"file", (folder / name).string()}, {"found", found}, {"expected", expected.dump()}});
 }
 
 void checkParity(const Parity& parity, const std::string& dtype) {
@@ -107,6 +142,8 @@ Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, c
         report.files = writeHfFolder(*model, student, partial.folder, options.dtype, control);
         writeParity(*model, partial.folder, control);
         report.files.push_back(kParityFile);
+        writeHashes(partial.folder, report.files, control);
+        report.files.push_back(kHashFile);
         if (options.verify) {
             const auto reloaded = orFail(openModel(partial.folder, inFloat32(run), control));
             report.parity = compare(*reloaded, partial.folder, control);
@@ -124,6 +161,7 @@ Result<ExportReport> verifyExport(const fs::path& folder, const RunOptions& run,
     return guarded([&] {
         if (!fs::exists(folder / kParityFile))
             fail(ErrorCode::NotFound, folder.string() + " is no export of ours: " + kParityFile + " is missing", {{"file", (folder / kParityFile).string()}});
+        checkHashes(folder, control);
         const auto model = orFail(openModel(folder, inFloat32(run), control));
         ExportReport report;
         report.folder = folder;
