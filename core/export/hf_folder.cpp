@@ -104,7 +104,7 @@ std::string modelCard(const Model& model, const std::filesystem::path& student, 
     for (const auto& [layer, mixer] : model.mixers())
         card << ' ' << layer << (mixer.kind == Mixer::Kind::SlidingWindow ? " (window)" : "");
     card << ". Weights are stored as " << dtype << ".\n\n```python\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n"
-         << "model = AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True)\ntokenizer = AutoTokenizer.from_pretrained(FOLDER)\n```\n";
+         << "model = AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True)\ntokenizer = AutoTokenizer.from_pretrained(FOLDER, trust_remote_code=True)\n```\n";
     if (const auto report = readReport(student); report) {
         card << "\n| | perplexity | KL to the teacher | top-1 agreement |\n|---|---|---|---|\n";
         for (const auto& [name, e] : report->evaluation) {

@@ -85,7 +85,8 @@ OpenedModel openExported(const fs::path& folder) {
     Json config = readJsonFile(file);
     const Json linnet = member(config, "linnet", file);
     config["model_type"] = textMember(linnet, "teacher_type", file);
-    config.erase("linnet");
+    for (const char* ours : {"linnet", "architectures", "auto_map"}) // of the modelling file beside it, not of the teacher
+        config.erase(ours);
     OpenedModel opened;
     opened.files.path = folder;
     opened.files.config = hfConfigFromJson(config, file);

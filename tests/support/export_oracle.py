@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 folder, request, out = sys.argv[1:]
 request = json.load(open(request))
 model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32).eval()
-tokenizer = AutoTokenizer.from_pretrained(folder)
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
 prompts = [torch.tensor([ids]) for ids in request["ids"]]
 
 
