@@ -19,10 +19,14 @@ QString fieldText(TargetField field) {
     return QString::fromLatin1(targetKey(field)).replace(QLatin1Char('_'), QLatin1Char(' '));
 }
 
-QString numberText(const std::optional<double>& value) {
-    if (!value)
+double known(const std::optional<double>& value) { // not-a-number where there is none
+    return value.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+QString numberText(double value) {
+    if (std::isnan(value))
         return QStringLiteral("–");
-    return std::isinf(*value) ? QStringLiteral("none") : QString::number(*value, 'g', 6);
+    return std::isinf(value) ? QStringLiteral("none") : QString::number(value, 'g', 6);
 }
 
 // "none" and "" are no numbers: an outer nullopt is a text that can't be read.
@@ -141,18 +145,19 @@ QVariant TargetTableModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid() || index.row() >= rowCount())
         return {};
     const int row = index.row();
-    const auto value = index.column() == User ? user(row) : std::optional<double>();
+    const double value = known(index.column() == User ? user(row) : std::nullopt);
+    const bool hasValue = !std::isnan(value);
     switch (role) {
     case Qt::DisplayRole:
         switch (index.column()) {
         case Head: return tr("L%1 H%2").arg(headAt(row).layer).arg(headAt(row).head);
         case Field: return fieldText(fieldAt(row));
-        case Measured: return numberText(measured(row));
-        case Automatic: return numberText(automatic(row));
-        case User: return value ? numberText(value) : QString();
+        case Measured: return numberText(known(measured(row)));
+        case Automatic: return numberText(known(automatic(row)));
+        case User: return hasValue ? numberText(value) : QString();
         default: return {};
         }
-    case Qt::EditRole: return index.column() == User && value ? numberText(value) : QString();
+    case Qt::EditRole: return hasValue ? numberText(value) : QString();
     case Qt::ToolTipRole: return tooltip(row, index.column());
     case Qt::TextAlignmentRole: return static_cast<int>(index.column() >= Measured && index.column() <= User ? Qt::AlignRight | Qt::AlignVCenter : Qt::AlignLeft | Qt::AlignVCenter);
     case Qt::CheckStateRole:
@@ -160,9 +165,9 @@ QVariant TargetTableModel::data(const QModelIndex& index, int role) const {
             return m_session->recipe()->target(headAt(row)).locked.count(targetKey(fieldAt(row))) ? Qt::Checked : Qt::Unchecked;
         return {};
     case Qt::ForegroundRole:
-        if (value && check(fieldAt(row), *value) != Check::Fine) {
+        if (hasValue && check(fieldAt(row), value) != Check::Fine) {
             const auto colors = widgets::stateColors(QGuiApplication::palette());
-            return check(fieldAt(row), *value) == Check::Invalid ? colors.bad : colors.warning;
+            return check(fieldAt(row), value) == Check::Invalid ? colors.bad : colors.warning;
         }
         return {};
     default: return {};
@@ -227,22 +232,22 @@ bool TargetTableModel::setTexts(const QList<int>& rows, const QStringList& texts
 }
 
 bool TargetTableModel::scale(const QList<int>& rows, double factor) {
-    QList<int> known; // rows with a value
+    QList<int> scaled; // rows with a value
     QList<std::optional<double>> values;
     for (const int row : rows)
         if (const auto value = currentTarget(*m_session, headAt(row), fieldAt(row))) {
-            known << row;
+            scaled << row;
             values << *value * factor;
         }
-    if (known.isEmpty())
+    if (scaled.isEmpty())
         Q_EMIT rejected(tr("Nothing to scale: profile the teacher or type a value first."));
-    return !known.isEmpty() && apply(known, values, tr("Scale %n target(s)", nullptr, static_cast<int>(known.size())));
+    return !scaled.isEmpty() && apply(scaled, values, tr("Scale %n target(s)", nullptr, static_cast<int>(scaled.size())));
 }
 
 bool TargetTableModel::apply(const QList<int>& rows, const QList<std::optional<double>>& values, const QString& what) {
     for (qsizetype i = 0; i < values.size(); ++i)
         if (values[i] && check(fieldAt(rows[i]), *values[i]) == Check::Invalid) {
-            Q_EMIT rejected(tr("%1 was not taken: %2.").arg(numberText(values[i]), allowedText(fieldAt(rows[i]))));
+            Q_EMIT rejected(tr("%1 was not taken: %2.").arg(numberText(known(values[i])), allowedText(fieldAt(rows[i]))));
             return false;
         }
     QList<TargetEdit> edits;
