@@ -108,7 +108,7 @@ private Q_SLOTS:
         QTest::addColumn<QString>("preset");
         for (const char* kind : {"llama", "qwen2", "qwen3"}) // plain, q/k/v biases, QK-norm
             for (const char* preset : {"naive", "paper", "reference"})
-                QTest::addRow("%s %s", kind, preset) << kind << preset;
+                QTest::newRow(qPrintable(QString("%1 %2").arg(kind, preset))) << kind << preset;
     }
     void against() {
         QFETCH(QString, kind);

@@ -1,0 +1,449 @@
+// The command line as scripts see it: every command's JSON keys and exit code, bad arguments and files, signals and kills.
+#include "tests/support/oracle_process.h"
+
+#include <QDir>
+#include <QElapsedTimer>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <csignal>
+
+using linnet::tests::oraclePython;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+struct Answer {
+    int code = -1;
+    bool crashed = false;
+    QByteArray out, err;
+    Json json() const { return Json::parse(out.toStdString(), nullptr, false); } // one object and nothing else, or discarded
+    QByteArray said() const { return "exit " + QByteArray::number(code) + "\n" + out.right(1500) + "\n" + err.right(1500); }
+};
+
+void writeFile(const QString& path, const QByteArray& bytes) {
+    QFile file(path);
+    if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size())
+        qFatal("can't write %s", qPrintable(path));
+}
+
+QByteArray readFile(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+// "evaluation.student.loss"; "rows.0.layer" looks into the first entry of a list.
+const Json* find(const Json& json, const QString& dotted) {
+    const Json* at = &json;
+    for (const auto& part : dotted.split('.')) {
+        bool number = false;
+        const auto index = part.toULong(&number);
+        if (number && at->is_array() && index < at->size())
+            at = &(*at)[index];
+        else if (!number && at->is_object() && at->contains(part.toStdString()))
+            at = &(*at)[part.toStdString()];
+        else
+            return nullptr;
+    }
+    return at;
+}
+
+} // namespace
+
+class TestCliContract : public QObject {
+    Q_OBJECT
+
+    QTemporaryDir m_folder;
+    Json m_report; // of the undisturbed run
+
+    QString path(const QString& name) const { return m_folder.filePath(name); }
+
+    // "llama" in braces is m_folder/llama: {llama}. Everything else goes through as it is.
+    QStringList expand(const QString& line) const {
+        QStringList result;
+        for (QString part : line.split(' ', Qt::SkipEmptyParts)) {
+            part.replace("{", m_folder.path() + "/").replace("}", "");
+            result << part.replace('~', ' ');
+        }
+        return result;
+    }
+    void start(QProcess& process, const QStringList& arguments) const {
+        auto environment = QProcessEnvironment::systemEnvironment();
+        environment.insert("XDG_CACHE_HOME", path("cache"));
+        environment.insert("OMP_NUM_THREADS", "1");
+        process.setProcessEnvironment(environment);
+        process.setWorkingDirectory(m_folder.path());
+        process.start(qEnvironmentVariable("LINNET_CLI"), arguments);
+    }
+    Answer finish(QProcess& process) const {
+        if (!process.waitForFinished(180000)) {
+            process.kill();
+            process.waitForFinished();
+        }
+        return {process.exitCode(), process.exitStatus() != QProcess::NormalExit, process.readAllStandardOutput(), process.readAllStandardError()};
+    }
+    Answer run(const QStringList& arguments) const {
+        QProcess process;
+        start(process, arguments);
+        return finish(process);
+    }
+    Answer run(const QString& line) const { return run(expand(line)); }
+
+    QByteArray recipe(const QByteArray& keep = "bypass:2", int steps = 16) const {
+        return R"({"version": 1, "teacher": {"source": "llama"}, "data": {"text": "text.txt", "seq_len": 32, "calibration_tokens": 768,
+            "selection_tokens": 192, "evaluation_tokens": 192}, "keep": ")" + keep + R"(", "align": {"steps": )" + QByteArray::number(steps) +
+               R"(, "batch": 4}, "device": "cpu", "seed": 3})";
+    }
+    void makeBadFiles() const {
+        writeFile(path("recipe.json"), recipe());
+        writeFile(path("torn.json"), recipe().left(120));
+        writeFile(path("unknown.json"), QByteArray(recipe()).replace("\"seed\"", "\"sede\""));
+        writeFile(path("preset.json"), QByteArray(recipe()).replace("\"seed\": 3", "\"preset\": \"nave\""));
+        writeFile(path("mixer.json"), QByteArray(recipe()).replace("\"seed\": 3", "\"mixer\": \"gated_delta_nett\""));
+        writeFile(path("type.json"), QByteArray(recipe()).replace("\"seq_len\": 32", "\"seq_len\": \"many\""));
+        writeFile(path("negative.json"), QByteArray(recipe()).replace("\"batch\": 4", "\"batch\": -4"));
+        writeFile(path("version.json"), QByteArray(recipe()).replace("\"version\": 1", "\"version\": 99"));
+        writeFile(path("twice.json"), QByteArray(recipe()).replace("\"seed\": 3", "\"seed\": 3, \"seed\": 4"));
+        writeFile(path("noteacher.json"), QByteArray(recipe()).replace("\"llama\"", "\"lama\""));
+        writeFile(path("notext.json"), QByteArray(recipe()).replace("text.txt", "absent.txt"));
+        writeFile(path("hungry.json"), QByteArray(recipe()).replace("768", "76800000"));
+        writeFile(path("manykept.json"), recipe("first:9"));
+        writeFile(path("badlayer.json"), recipe("layers:0,44"));
+        writeFile(path("later.json"), recipe("greedy:2"));
+        writeFile(path("hash.json"), QByteArray(recipe()).replace("\"source\": \"llama\"", "\"source\": \"llama\", \"hash\": \"feedfeedfeedfeed\""));
+        writeFile(path("head.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"70": {"beta": 0.5}}})"));
+        writeFile(path("beta.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"0": {"beta": 1.5}}})"));
+        writeFile(path("locked.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"0": {"locked": ["bta"]}}})"));
+        writeFile(path("deep.json"), QByteArray(100000, '['));
+        writeFile(path("empty.json"), "");
+        writeFile(path("empty.txt"), "");
+        writeFile(path("short.txt"), "few words");
+        writeFile(path("bad.jsonl"), "{\"text\": \"good\"}\n{\"txt\": 1}\n");
+        writeFile(path("rows.jsonl"), "{\"text\": \"Linear attention\"}\n\n{\"text\": \"state\"}\n");
+        writeFile(path("garbage.gguf"), QByteArray(1000, 'x'));
+        writeFile(path("torn.gguf"), QByteArray::fromHex("47475546030000000100000000000000ffffffffffffff7f"));
+        writeFile(path("empty.gguf"), "");
+        QDir().mkpath(path("hollow"));
+        for (const char* broken : {"noweights", "torn weights", "huge header", "noconfig", "badconfig", "othermodel", "shape", "badtokenizer", "nonumber"}) {
+            QDir().mkpath(path(broken));
+            for (const char* file : {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"})
+                QFile::copy(path("llama/") + file, path(broken) + "/" + file);
+        }
+        const auto change = [&](const QString& file, const QByteArray& from, const QByteArray& to) {
+            QByteArray bytes = readFile(path(file));
+            if (!bytes.contains(from))
+                qFatal("%s has no %s", qPrintable(file), from.constData());
+            QFile::setPermissions(path(file), QFile::ReadOwner | QFile::WriteOwner);
+            writeFile(path(file), bytes.replace(from, to));
+        };
+        QFile::remove(path("noweights/model.safetensors"));
+        QFile::setPermissions(path("torn weights/model.safetensors"), QFile::ReadOwner | QFile::WriteOwner);
+        writeFile(path("torn weights/model.safetensors"), readFile(path("llama/model.safetensors")).left(20000));
+        QFile::setPermissions(path("huge header/model.safetensors"), QFile::ReadOwner | QFile::WriteOwner);
+        writeFile(path("huge header/model.safetensors"), QByteArray(8, '\x7f') + "{}");
+        QFile::remove(path("noconfig/config.json"));
+        change("badconfig/config.json", "\"hidden_size\": 48", "\"hidden_size\": ");
+        change("othermodel/config.json", "\"llama\"", "\"mamba\"");
+        change("shape/config.json", "\"intermediate_size\": 64", "\"intermediate_size\": 65");
+        change("badtokenizer/tokenizer.json", "\"merges\"", "\"mergers\"");
+        change("nonumber/config.json", "\"num_hidden_layers\": 4", "\"num_hidden_layers\": -4");
+    }
+    // The numbers of a report without times, memory and the folder's name.
+    static Json numbers(Json report) {
+        report.erase("run");
+        report.erase("peak_memory_bytes");
+        for (auto& stage : report["stages"])
+            stage.erase("seconds");
+        for (auto& [name, evaluation] : report["evaluation"].items())
+            evaluation.erase("seconds");
+        return report;
+    }
+    // A conversion slow enough to be hit in its middle; ends it with `signal` once so many steps are written.
+    Answer interrupted(const QString& folder, int signal, int lines) const {
+        QProcess process;
+        start(process, expand("convert {long.json --run " + folder + " --json --quiet --threads 1"));
+        QElapsedTimer timer;
+        timer.start();
+        while (timer.elapsed() < 120000 && readFile(path(folder + "/metrics.jsonl")).count('\n') < lines && process.state() != QProcess::NotRunning)
+            process.waitForFinished(5);
+        ::kill(static_cast<pid_t>(process.processId()), signal);
+        return finish(process);
+    }
+
+private Q_SLOTS:
+    void initTestCase() {
+        QVERIFY2(QFile::exists(qEnvironmentVariable("LINNET_CLI")), "LINNET_CLI names no program");
+        if (oraclePython().isEmpty())
+            QSKIP("LINNET_ORACLE_PYTHON is not set: no transformers to make a teacher with");
+        const QString said = linnet::tests::runOracle("convert_oracle.py", {"models", m_folder.path()});
+        QVERIFY2(said.isEmpty(), qPrintable(said));
+        makeBadFiles();
+        const auto converted = run("convert {recipe.json --run run --json --quiet --threads 1");
+        QVERIFY2(converted.code == 0, converted.said());
+        m_report = converted.json();
+        QVERIFY2(m_report.is_object(), converted.said());
+        const auto exported = run("export run --out exported --json --quiet");
+        QVERIFY2(exported.code == 0, exported.said());
+    }
+
+    void commands_data() {
+        QTest::addColumn<QString>("line");
+        QTest::addColumn<QString>("keys");
+        QTest::newRow("info") << "info llama" << "model_type layers hidden_size heads kv_heads head_dim intermediate_size vocab_size parameters dtype tied_embeddings qk_norm qkv_bias rope.type rope.theta tokenizer.type tokenizer.vocab_size exports.0.format exports.0.exact exports.0.reason";
+        QTest::newRow("info of a run") << "info run" << "layers layer_kinds.3";
+        QTest::newRow("info of an export") << "info exported" << "layers layer_kinds.3";
+        QTest::newRow("logits") << "logits llama --ids 1,2,3 --out l.safetensors" << "ids.2";
+        QTest::newRow("logits of a prompt") << "logits run --prompt state --out p.safetensors" << "ids.0";
+        QTest::newRow("tokenize") << "tokenize llama --text Linear~attention" << "ids.0 text";
+        QTest::newRow("tokenize nothing") << "tokenize llama --text=" << "ids text";
+        QTest::newRow("tokenize a file") << "tokenize llama --file text.txt" << "ids.0 text";
+        QTest::newRow("tokenize lines") << "tokenize llama --file rows.jsonl" << "rows.0.ids.0 rows.1.text";
+        QTest::newRow("decode") << "tokenize llama --decode 40,41,42" << "ids.2 text";
+        QTest::newRow("generate") << "generate run --prompt state --tokens 4" << "ids text tokens_per_second";
+        QTest::newRow("sample") << "generate exported --prompt state --tokens 4 --temperature 0.8 --top-p 0.9 --top-k 20 --seed 5" << "ids text tokens_per_second";
+        const QString head = "layers.3.heads.5.";
+        QString keys = "schema model.name model.hash sample.tokens sample.sequences sample.seq_len layers.3.layer";
+        for (const char* key : {"head", "kv_head", "distance.mean", "distance.se", "distance.p10", "distance.p50", "distance.p90", "distance_no_sink.mean", "distance_no_sink.se", "entropy.mean", "entropy.se", "concentration.layer", "concentration.absolute", "output_rms.pre_o", "output_rms.post_o", "sink_mass", "previous_mass", "self_mass", "histogram.edges.1", "histogram.mass.0"})
+            keys += " " + head + key;
+        QTest::newRow("profile") << "profile llama --data text.txt --tokens 256 --seq-len 32 --out profile.json" << keys;
+        QTest::newRow("recipe new") << "recipe new llama --keep uniform:2 --out new.json" << "version teacher.source data.text keep align.steps";
+        QTest::newRow("recipe new, method") << "recipe new llama --out new2.json --preset paper" << "preset keep";
+        QTest::newRow("recipe check") << "recipe check recipe.json" << "ok hash";
+        QTest::newRow("recipe show") << "recipe show recipe.json" << "version teacher.source data.text data.seq_len data.calibration_tokens data.selection_tokens data.evaluation_tokens mixer preset keep targets align.steps align.batch align.lr align.lr_new align.schedule align.warmup align.train_output align.loss distill evaluate.convention evaluate.seq_len device dtype seed treatment pins";
+        QTest::newRow("recipe diff") << "recipe diff recipe.json manykept.json" << "differences.0.key differences.0.left differences.0.right";
+        QString evaluation;
+        for (const char* name : {"teacher", "naive", "zero_gate", "student"})
+            for (const char* key : {"loss", "loss_se", "perplexity", "convention", "seq_len", "tokens", "kl_to_teacher", "top1_agreement"})
+                evaluation += QString(" evaluation.%1.%2").arg(name, key);
+        QTest::newRow("resume a finished run") << "resume run" << "run kept_layers.0 converted_layers.0 stages.0.name stages.0.seconds stages.0.steps stages.0.tokens stages.0.loss_first stages.0.loss_last peak_memory_bytes" + evaluation;
+        QTest::newRow("eval") << "eval llama --data text.txt --tokens 256 --seq-len 32" << "loss loss_se perplexity convention seq_len tokens kl_to_teacher top1_agreement";
+        QTest::newRow("eval, teacher") << "eval run --teacher llama --data text.txt --tokens 256 --seq-len 32" << "kl_to_teacher top1_agreement";
+        QTest::newRow("eval, word") << "eval exported --data short.txt --convention word --seq-len 32" << "loss perplexity convention tokens";
+        QTest::newRow("eval, own samples") << "eval llama --data self:2 --seq-len 32" << "loss perplexity";
+        QTest::newRow("select") << "select llama --method bypass --keep 2 --data text.txt --tokens 128 --seq-len 32" << "method ranking.3.layer ranking.3.score kept_layers.1";
+        QTest::newRow("estimate") << "estimate recipe.json" << "memory_bytes disk_bytes seconds tokens";
+        QTest::newRow("bench") << "bench gated_delta_rule" << "rows.0.op rows.0.shape rows.0.ms rows.0.tflops rows.0.gbps rows.0.share_of_floor";
+        QTest::newRow("metrics") << "metrics run --csv curves.csv" << "rows.0.time rows.0.stage rows.0.layer rows.0.step rows.0.tokens rows.0.loss rows.0.lr rows.0.grad_norm rows.0.tokens_per_second";
+        QTest::newRow("export") << "export run --format hf --out exported2 --dtype bf16" << "format files.0 parity.max_abs_logit parity.mean_kl parity.top1_agreement exact";
+        QTest::newRow("export, not compared") << "export run --out exported3 --no-verify" << "format files.0 parity exact";
+        QTest::newRow("verify") << "verify exported" << "parity.max_abs_logit parity.mean_kl parity.top1_agreement exact";
+        QTest::newRow("doctor") << "doctor" << "version";
+    }
+    void commands() {
+        QFETCH(QString, line);
+        QFETCH(QString, keys);
+        const auto answer = run(line + " --json --threads 1");
+        QVERIFY2(answer.code == 0 && !answer.crashed, answer.said());
+        const Json json = answer.json();
+        QVERIFY2(json.is_object(), answer.said());
+        for (const auto& key : keys.split(' ', Qt::SkipEmptyParts))
+            QVERIFY2(find(json, key), key.toUtf8() + " is missing: " + answer.out.left(1500));
+        // text instead of JSON, and silence on stderr with --quiet; commands that make a folder have made it by now
+        if (!line.startsWith("export")) {
+            const auto text = run(line + " --quiet --threads 1");
+            QVERIFY2(text.code == 0, text.said());
+            QVERIFY2(text.err.isEmpty() && (!text.out.isEmpty() || line.endsWith("--text=")), text.said());
+        }
+    }
+
+    void values() {
+        const auto ids = run("tokenize llama --text Linear~attention~has --json").json()["ids"];
+        QStringList list;
+        for (const auto& id : ids)
+            list << QString::number(id.get<int>());
+        QCOMPARE(run("tokenize llama --json --decode " + list.join(',')).json()["text"].get<std::string>(), std::string("Linear attention has"));
+        const Json greedy = run("generate run --prompt state --tokens 6 --json").json(), again = run("generate exported --greedy --prompt state --tokens 6 --json").json();
+        QCOMPARE(greedy["ids"].dump(), again["ids"].dump());
+        const Json eval = run("eval llama --data text.txt --tokens 256 --seq-len 32 --json").json();
+        QCOMPARE(eval["tokens"].get<int>(), 8 * 31);
+        QVERIFY(eval["kl_to_teacher"].is_null() && eval["top1_agreement"].is_null());
+        QVERIFY(linnet::tests::closeTo(eval["perplexity"], std::exp(eval["loss"].get<double>()), 1e-9));
+        const Json self = run("eval llama --teacher llama --data text.txt --tokens 256 --seq-len 32 --json").json();
+        QVERIFY(std::abs(self["kl_to_teacher"].get<double>()) < 1e-6 && self["top1_agreement"].get<double>() == 1);
+        const auto csv = readFile(path("curves.csv"));
+        if (!csv.isEmpty())
+            QCOMPARE(csv.count('\n'), 1 + 32);
+        QCOMPARE(Json::parse(readFile(path("run/report.json")).toStdString()).dump(), m_report.dump());
+        const auto threads = run("logits llama --ids 5,6,7 --out a.safetensors --threads 1"), other = run("logits exported --ids 5,6,7 --out b.safetensors --threads 1");
+        QVERIFY2(threads.code == 0 && other.code == 0, other.said());
+        QVERIFY(readFile(path("a.safetensors")) != readFile(path("b.safetensors")));
+    }
+
+    void help() {
+        for (const char* line : {"--help", "--version", "convert --help", "recipe new --help"}) {
+            const auto answer = run(QString(line));
+            QVERIFY2(answer.code == 0 && answer.out.size() > 5 && answer.err.isEmpty(), answer.said());
+        }
+    }
+
+    void bad_data() {
+        QTest::addColumn<QString>("line");
+        QTest::addColumn<int>("code");
+        QTest::addColumn<QString>("culprit"); // in the message
+        const auto row = [](const char* name, const QString& line, int code, const QString& culprit) { QTest::newRow(name) << line << code << culprit; };
+        row("no command", "", 2, "subcommand");
+        row("unknown command", "transmogrify x", 2, "transmogrify");
+        row("no argument", "info", 2, "MODEL");
+        row("unknown option", "info llama --frobnicate", 2, "--frobnicate");
+        row("too many arguments", "info llama other", 2, "other");
+        row("no such model", "info nowhere/model", 1, "nowhere/model");
+        row("hollow folder", "info hollow", 1, "hollow");
+        row("no weights", "info noweights", 1, "noweights");
+        row("torn weights", "logits torn~weights --ids 1 --out x", 1, "torn weights");
+        row("huge header", "info huge~header", 1, "huge header");
+        row("no config", "info noconfig", 1, "noconfig");
+        row("bad config", "info badconfig", 1, "badconfig/config.json");
+        row("other model", "info othermodel", 1, "mamba");
+        row("other shape", "info shape", 1, "mlp");
+        row("negative layers", "info nonumber", 1, "num_hidden_layers");
+        row("bad tokenizer", "tokenize badtokenizer --text a", 1, "badtokenizer");
+        row("garbage gguf", "info garbage.gguf", 1, "garbage.gguf");
+        row("torn gguf", "info torn.gguf", 1, "torn.gguf");
+        row("empty gguf", "info empty.gguf", 1, "empty.gguf");
+        row("text as model", "info text.txt", 1, "text.txt");
+        row("device", "logits llama --ids 1 --out x --device tpu", 2, "tpu");
+        row("device number", "logits llama --ids 1 --out x --device cuda:77", -1, "cuda:77");
+        row("dtype", "logits llama --ids 1 --out x --dtype f8", 2, "f8");
+        row("threads", "logits llama --ids 1 --out x --threads -3", 2, "-3");
+        row("seed", "generate llama --prompt a --seed many", 2, "many");
+        row("no ids", "logits llama --out x", 2, "--ids");
+        row("both", "logits llama --ids 1 --prompt a --out x", 2, "--ids");
+        row("id no number", "logits llama --ids 1,two --out x", 2, "two");
+        row("id out of range", "logits llama --ids 1,300 --out x", 2, "300");
+        row("id negative", "logits llama --ids=-1 --out x", 2, "-1");
+        row("id enormous", "logits llama --ids 99999999999999999999 --out x", 2, "99999999999999999999");
+        row("out in no folder", "logits llama --ids 1 --out no/such/x.safetensors", 1, "no/such");
+        row("decode out of range", "tokenize llama --decode 5000", 2, "5000");
+        row("decode nothing", "tokenize llama --decode ,", 2, "--decode");
+        row("tokenize what", "tokenize llama", 2, "--text");
+        row("tokenize two", "tokenize llama --text a --file text.txt", 2, "--text");
+        row("tokenize no file", "tokenize llama --file absent.txt", 1, "absent.txt");
+        row("jsonl line", "tokenize llama --file bad.jsonl", 1, "line 2");
+        row("generate no prompt", "generate llama", 2, "--prompt");
+        row("generate tokens", "generate llama --prompt a --tokens 0", 2, "0");
+        row("temperature", "generate llama --prompt a --temperature -1", 2, "-1");
+        row("top-p", "generate llama --prompt a --top-p 1.5", 2, "1.5");
+        row("top-k", "generate llama --prompt a --top-k -5", 2, "-5");
+        row("greedy and sampling", "generate llama --prompt a --greedy --top-k 5", 2, "--greedy");
+        row("chat without template", "generate llama --prompt a --chat", 1, "template");
+        row("profile no text", "profile llama --data absent.txt", 1, "absent.txt");
+        row("profile short text", "profile llama --data short.txt --seq-len 512", 1, "512");
+        row("profile empty text", "profile llama --data empty.txt --seq-len 32", 1, "32");
+        row("profile seq-len", "profile llama --data text.txt --seq-len 1", 2, "1");
+        row("profile tokens", "profile llama --data text.txt --tokens -5", 2, "-5");
+        row("profile of a student", "profile run --data text.txt --seq-len 32 --tokens 64", 1, "run");
+        row("bad line of text", "profile llama --data bad.jsonl --seq-len 4", 1, "bad.jsonl");
+        row("self what", "eval llama --data self:x --seq-len 32", 2, "self:x");
+        row("self none", "eval llama --data self:0 --seq-len 32", 2, "self:0");
+        row("eval convention", "eval llama --data text.txt --convention letters", 2, "letters");
+        row("eval word tokens", "eval llama --data text.txt --convention word --tokens 5", 2, "--tokens");
+        row("eval no teacher", "eval llama --teacher absent --data text.txt", 1, "absent");
+        row("select method", "select llama --method magic --keep 2 --data text.txt --seq-len 32", 2, "magic");
+        row("select later method", "select llama --method ga-s2 --keep 2 --data text.txt --seq-len 32", 1, "ga-s2");
+        row("select keep", "select llama --keep 9 --data text.txt --seq-len 32 --tokens 64", 2, "9");
+        row("recipe new preset", "recipe new llama --preset nave --out x.json", 2, "nave");
+        row("recipe new mixer", "recipe new llama --mixer magic --out x.json", 2, "magic");
+        row("recipe new rule", "recipe new llama --keep some:2 --out x.json", 2, "some");
+        row("recipe new rule count", "recipe new llama --keep uniform:five --out x.json", 2, "five");
+        row("recipe new too many", "recipe new llama --keep uniform:40 --out x.json", 2, "40");
+        row("recipe new nowhere", "recipe new llama --out no/such/x.json", 1, "no/such");
+        row("recipe which", "recipe", 2, "subcommand");
+        row("recipe missing", "recipe show absent.json", 1, "absent.json");
+        for (const auto& [file, culprit] : std::vector<std::pair<const char*, const char*>>{
+                 {"torn", "torn.json"}, {"unknown", "sede"}, {"preset", "nave"}, {"mixer", "gated_delta_nett"}, {"type", "seq_len"}, {"negative", "batch"}, {"version", "99"}, {"twice", "seed"},
+                 {"noteacher", "lama"}, {"manykept", "9"}, {"badlayer", "44"}, {"hash", "feedfeedfeedfeed"}, {"head", "70"}, {"beta", "beta"}, {"locked", "bta"}, {"deep", "deep.json"}, {"empty", "empty.json"}}) {
+            row(qPrintable(QString("check ") + file), QString("recipe check %1.json").arg(file), -1, culprit);
+            row(qPrintable(QString("convert ") + file), QString("convert %1.json --run refused").arg(file), -1, culprit);
+        }
+        row("convert missing", "convert absent.json --run refused", 1, "absent.json");
+        row("convert no run", "convert recipe.json", 2, "--run");
+        row("convert no text", "convert notext.json --run refused", 1, "absent.txt");
+        row("convert too few tokens", "convert hungry.json --run refused", 1, "token");
+        row("convert later method", "convert later.json --run refused", 1, "greedy");
+        row("convert into a run", "convert recipe.json --run run", 2, "run");
+        row("convert into a file", "convert recipe.json --run text.txt", 2, "text.txt");
+        row("resume nothing", "resume absent", 1, "absent");
+        row("resume a model", "resume llama", 1, "llama");
+        row("metrics nothing", "metrics absent", 1, "absent");
+        row("metrics csv", "metrics run --csv no/such/file.csv", 1, "no/such/file.csv");
+        row("export format", "export run --format onnx --out x", 2, "onnx");
+        row("export later format", "export run --format gguf --out x", 1, "gguf");
+        row("export occupied", "export run --out llama", 2, "llama");
+        row("export no run", "export absent --out x", 1, "absent");
+        row("export dtype", "export run --out x --dtype q4", 2, "q4");
+        row("verify a teacher", "verify llama", 1, "llama");
+        row("verify nothing", "verify absent", 1, "absent");
+        row("bench what", "bench juggling", 2, "juggling");
+        row("estimate missing", "estimate absent.json", 1, "absent.json");
+    }
+    void bad() {
+        QFETCH(QString, line);
+        QFETCH(int, code);
+        QFETCH(QString, culprit);
+        const auto answer = run(line + " --json");
+        QVERIFY2(!answer.crashed, answer.said());
+        QVERIFY2(code >= 0 ? answer.code == code : answer.code == 1 || answer.code == 2, answer.said());
+        const Json json = answer.json();
+        QVERIFY2(json.is_object() && json.size() == 1 && find(json, "error.code") && find(json, "error.context"), answer.said());
+        QVERIFY2(find(json, "error.message") && QString::fromStdString(json["error"]["message"]).contains(culprit), answer.said());
+        QCOMPARE(json["error"]["code"] == "usage", answer.code == 2);
+        const auto text = run(line);
+        QVERIFY2(text.code == answer.code && text.err.contains(culprit.toUtf8()) && text.out.isEmpty(), text.said());
+        QDir(path("refused")).removeRecursively();
+    }
+
+    void interruptAndKill_data() {
+        QTest::addColumn<int>("signal");
+        QTest::addColumn<int>("lines");
+        QTest::newRow("SIGINT, first layer") << SIGINT << 40;
+        QTest::newRow("SIGTERM, second layer") << SIGTERM << 500;
+        QTest::newRow("SIGKILL, first layer") << SIGKILL << 60;
+        QTest::newRow("SIGKILL, second layer") << SIGKILL << 480;
+    }
+    void interruptAndKill() {
+        QFETCH(int, signal);
+        QFETCH(int, lines);
+        writeFile(path("long.json"), recipe("layers:0,2", 400));
+        if (!QFile::exists(path("whole/report.json"))) {
+            const auto whole = run("convert {long.json --run whole --json --quiet --threads 1");
+            QVERIFY2(whole.code == 0, whole.said());
+        }
+        const QString folder = QString("ended %1 %2").arg(signal).arg(lines).replace(' ', '_');
+        const auto ended = interrupted(folder, signal, lines);
+        QVERIFY2(!QFile::exists(path(folder + "/report.json")), "it was finished before the signal came");
+        if (signal == SIGKILL) {
+            QVERIFY(ended.crashed);
+        } else {
+            QVERIFY2(!ended.crashed && ended.code == 130, ended.said());
+            QCOMPARE(ended.json()["error"]["code"].get<std::string>(), std::string("cancelled"));
+        }
+        const auto resumed = run("resume " + folder + " --json --quiet --threads 1");
+        QVERIFY2(resumed.code == 0, resumed.said());
+        QCOMPARE(numbers(resumed.json()).dump(), numbers(Json::parse(readFile(path("whole/report.json")).toStdString())).dump());
+        QVERIFY(readFile(path(folder + "/checkpoints/student.safetensors")) == readFile(path("whole/checkpoints/student.safetensors")));
+        QCOMPARE(readFile(path(folder + "/metrics.jsonl")).count('\n'), readFile(path("whole/metrics.jsonl")).count('\n'));
+    }
+
+    void realTeacher() { // cheap commands only
+        const QString teacher = qEnvironmentVariable("LINNET_TEACHER");
+        if (!QFile::exists(teacher))
+            QSKIP("LINNET_TEACHER names no file: the real teacher is not installed");
+        const auto info = run({"info", teacher, "--json"});
+        QVERIFY2(info.code == 0, info.said());
+        QCOMPARE(info.json()["layers"].get<int>(), 30);
+        QCOMPARE(info.json()["heads"].get<int>(), 9);
+        QCOMPARE(info.json()["kv_heads"].get<int>(), 3);
+        const auto tokens = run({"tokenize", teacher, "--text", "The capital of France is", "--json"});
+        QCOMPARE(tokens.json()["text"].get<std::string>(), std::string("The capital of France is"));
+        const auto made = run({"generate", teacher, "--prompt", "The capital of France is", "--tokens", "8", "--json"});
+        QVERIFY2(made.code == 0, made.said());
+        QVERIFY2(QString::fromStdString(made.json()["text"]).contains("Paris"), made.said());
+        const auto logits = run({"logits", teacher, "--prompt", "The capital of France is", "--out", path("real.safetensors"), "--json"});
+        QVERIFY2(logits.code == 0, logits.said());
+        QCOMPARE(logits.json()["ids"].dump(), tokens.json()["ids"].dump());
+        QVERIFY(QFileInfo(path("real.safetensors")).size() > qint64(tokens.json()["ids"].size()) * info.json()["vocab_size"].get<qint64>() * 4);
+    }
+};
+
+QTEST_APPLESS_MAIN(TestCliContract)
+#include "tst_cli_contract.moc"
