@@ -1,6 +1,7 @@
 // config.json in the old spelling and the new, with the defaults of transformers' classes.
 #include "core/base/result.h"
 #include "core/io/model_files.h"
+#include "core/io/safetensors_writer.h"
 #include "tests/support/file_builders.h"
 
 #include <QTemporaryDir>
@@ -22,6 +23,41 @@ ModelConfig read(const Json& changes, const std::string& generation = {}) {
     if (!generation.empty())
         writeBytes(root / "generation_config.json", generation);
     return readHfConfig(root / "config.json");
+}
+
+// The tiny model as a folder; lm_head.weight is stored though the embeddings are tied.
+void writeModel(const fs::path& root, float head, const Json& changes, const std::string& vocabulary) {
+    auto config = tinyConfig();
+    config.update(changes);
+    writeBytes(root / "config.json", config.dump());
+    writeBytes(root / "tokenizer.json",
+               R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)"
+               R"("trim_offsets":true,"use_regex":true},"post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":true,)"
+               R"("trim_offsets":true,"use_regex":true},"model":{"type":"BPE","vocab":)" + vocabulary + R"(,"merges":[]}})");
+    const std::string prefix = "model.layers.0.";
+    std::vector<TensorToWrite> tensors{
+        {"model.embed_tokens.weight", "F32", {6, 8}},
+        {"lm_head.weight", "F32", {6, 8}},
+        {"model.norm.weight", "F32", {8}},
+        {prefix + "input_layernorm.weight", "F32", {8}},
+        {prefix + "post_attention_layernorm.weight", "F32", {8}},
+        {prefix + "self_attn.q_proj.weight", "F32", {8, 8}},
+        {prefix + "self_attn.k_proj.weight", "F32", {4, 8}},
+        {prefix + "self_attn.v_proj.weight", "F32", {4, 8}},
+        {prefix + "self_attn.o_proj.weight", "F32", {8, 8}},
+        {prefix + "mlp.gate_proj.weight", "F32", {16, 8}},
+        {prefix + "mlp.up_proj.weight", "F32", {16, 8}},
+        {prefix + "mlp.down_proj.weight", "F32", {8, 16}},
+    };
+    SafetensorsWriter writer(root / "model.safetensors", tensors);
+    for (const auto& tensor : tensors) {
+        std::size_t count = 1;
+        for (const auto size : tensor.shape)
+            count *= static_cast<std::size_t>(size);
+        const std::vector<float> values(count, tensor.name == "lm_head.weight" ? head : 0.f);
+        writer.write(tensor.name, values.data(), count * sizeof(float));
+    }
+    writer.finish();
 }
 
 } // namespace
@@ -109,6 +145,48 @@ private slots:
         QVERIFY(!config.tiedEmbeddings);
         config = read({{"quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}}}});
         QCOMPARE(config.storedDType, std::string("float8_e4m3"));
+    }
+
+    void spareHead_data() {
+        QTest::addColumn<float>("head");
+        QTest::addColumn<int>("warnings");
+        QTest::newRow("equal to the embeddings") << 0.f << 0;
+        QTest::newRow("differs") << 1.f << 1;
+    }
+
+    void spareHead() {
+        QFETCH(float, head);
+        QTemporaryDir folder;
+        writeModel(folder.path().toStdString(), head, Json::object(), R"({"a":0,"b":1})");
+        const auto files = guarded([&] { return openModelFiles(folder.path().toStdString()); });
+        QVERIFY2(files, files ? "" : files.error().message.c_str());
+        QTEST(static_cast<int>(files->warnings.size()), "warnings");
+        QCOMPARE(files->tokenizer->vocabSize(), 2);
+    }
+
+    void wholeFolderIsChecked_data() {
+        QTest::addColumn<QString>("changes");
+        QTest::addColumn<QString>("vocabulary");
+        QTest::addColumn<QString>("mentions");
+        const QString two = R"({"a":0,"b":1})";
+        QTest::newRow("wider") << R"({"intermediate_size": 32})" << two << "model.layers.0.mlp.gate_proj.weight";
+        QTest::newRow("deeper") << R"({"num_hidden_layers": 2})" << two << "model.layers.1.self_attn.q_proj.weight";
+        QTest::newRow("biases") << R"({"attention_bias": true})" << two << "model.layers.0.self_attn.q_proj.bias";
+        QTest::newRow("vocabulary") << R"({"vocab_size": 5})" << two << "[5, 8]";
+        QTest::newRow("more tokens than rows") << "{}" << R"({"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6})" << "7 tokens";
+    }
+
+    void wholeFolderIsChecked() {
+        QFETCH(QString, changes);
+        QFETCH(QString, vocabulary);
+        QFETCH(QString, mentions);
+        QTemporaryDir folder;
+        writeModel(folder.path().toStdString(), 0, parseJson(changes.toStdString(), "row"), vocabulary.toStdString());
+        const auto files = guarded([&] { return openModelFiles(folder.path().toStdString()); });
+        QVERIFY(!files);
+        const auto message = QString::fromStdString(files.error().message);
+        QVERIFY2(message.contains(mentions) && message.contains(folder.path()), qPrintable(message));
+        QCOMPARE(static_cast<int>(files.error().code), static_cast<int>(ErrorCode::Malformed));
     }
 
     void endTokens() {
