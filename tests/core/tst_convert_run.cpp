@@ -183,15 +183,18 @@ private Q_SLOTS:
         QTest::addColumn<QString>("stage");
         QTest::addColumn<int>("reports"); // stop at the n-th progress report of the stage
         QTest::addColumn<QString>("preset");
+        const auto row = [](const QString& preset, const char* where, const char* stage, int reports) {
+            QTest::newRow(qPrintable(preset + " " + where)) << stage << reports << preset;
+        };
         for (const char* preset : {"naive", "paper"}) {
-            QTest::addRow("%s before anything", preset) << "" << 1 << preset;
-            QTest::addRow("%s select", preset) << "select" << 3 << preset;
-            QTest::addRow("%s align, first layer", preset) << "align" << 7 << preset;
-            QTest::addRow("%s align, end of the first layer", preset) << "align" << 16 << preset;
-            QTest::addRow("%s align, second layer", preset) << "align" << 20 << preset;
-            QTest::addRow("%s evaluate", preset) << "evaluate" << 3 << preset;
+            row(preset, "before anything", "", 1);
+            row(preset, "select", "select", 3);
+            row(preset, "align, first layer", "align", 7);
+            row(preset, "align, end of the first layer", "align", 16);
+            row(preset, "align, second layer", "align", 20);
+            row(preset, "evaluate", "evaluate", 3);
         }
-        QTest::addRow("profile") << "profile" << 5 << "paper";
+        QTest::newRow("profile") << "profile" << 5 << "paper";
     }
     void stopAndResume() {
         QFETCH(QString, stage);
