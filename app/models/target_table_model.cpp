@@ -13,6 +13,7 @@ namespace linnet::app {
 namespace {
 
 constexpr int kFields = 4;
+constexpr int kShownDigits = 4; // of measured and automatic values: the columns are narrow
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
 QString fieldText(TargetField field) {
@@ -23,10 +24,10 @@ double known(const std::optional<double>& value) { // not-a-number where there i
     return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-QString numberText(double value) {
+QString numberText(double value, int digits = 6) {
     if (std::isnan(value))
         return QStringLiteral("–");
-    return std::isinf(value) ? QStringLiteral("none") : QString::number(value, 'g', 6);
+    return std::isinf(value) ? QStringLiteral("none") : QString::number(value, 'g', digits);
 }
 
 // "none" and "" are no numbers: an outer nullopt is a text that can't be read.
@@ -135,7 +136,7 @@ TargetTableModel::Check TargetTableModel::check(TargetField field, double value)
 }
 
 QVariant TargetTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation != Qt::Horizontal || role != Qt::DisplayRole)
+    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole)) // narrow columns cut the names
         return {};
     static const char* const names[] = {"head", "field", "measured", "automatic", "user", "locked"};
     return section >= 0 && section < ColumnCount ? tr(names[section]) : QVariant();
@@ -152,8 +153,8 @@ QVariant TargetTableModel::data(const QModelIndex& index, int role) const {
         switch (index.column()) {
         case Head: return tr("L%1 H%2").arg(headAt(row).layer).arg(headAt(row).head);
         case Field: return fieldText(fieldAt(row));
-        case Measured: return numberText(known(measured(row)));
-        case Automatic: return numberText(known(automatic(row)));
+        case Measured: return numberText(known(measured(row)), kShownDigits);
+        case Automatic: return numberText(known(automatic(row)), kShownDigits);
         case User: return hasValue ? numberText(value) : QString();
         default: return {};
         }

@@ -78,6 +78,8 @@ void HeadsPage::makeTools(QHBoxLayout* row) {
     m_concentration->setObjectName(QStringLiteral("concentrationCombo"));
     m_concentration->addItems({tr("within layer"), tr("absolute")});
     m_concentration->setToolTip(tr("Concentration relative to the heads of the same layer, or 1 - entropy / its largest value"));
+    for (auto* combo : {m_scaleMode, m_concentration})
+        combo->setMinimumWidth(70); // gives way on a small screen
     m_keep = new QSpinBox;
     m_keep->setObjectName(QStringLiteral("keepSpin"));
     m_keep->setRange(0, 1000);
