@@ -55,6 +55,7 @@ QWidget* scrolled(QWidget* content) { // small screens: a panel scrolls rather t
     auto* area = new QScrollArea;
     area->setWidgetResizable(true);
     area->setFrameShape(QFrame::NoFrame);
+    area->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     area->setWidget(content);
     return area;
 }
@@ -242,7 +243,7 @@ void MainWindow::resetLayout() {
     addDockWidget(Qt::BottomDockWidgetArea, dock("logDock"));
     tabifyDockWidget(dock("logDock"), dock("problemsDock"));
     dock("logDock")->raise();
-    resizeDocks({dock("projectDock"), dock("inspectorDock")}, {270, 320}, Qt::Horizontal);
+    resizeDocks({dock("projectDock"), dock("inspectorDock")}, {285, 320}, Qt::Horizontal);
     resizeDocks({dock("logDock")}, {120}, Qt::Vertical);
 }
 

@@ -13,11 +13,14 @@ namespace {
 constexpr int kRefreshMs = 33;
 constexpr double kRawOpacity = 0.25;
 constexpr double kHoverReach = 48; // pixels from the pointer to the nearest point
+constexpr double kLongestSmoothStroke = 30; // up and down, in heights of the curve
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-QColor faded(QColor color) {
-    color.setAlphaF(float(kRawOpacity));
-    return color;
+// Blended by hand: a translucent pen costs a hundred times more on dense zigzags and darkens where they overlap.
+QColor faded(const QColor& color, const QColor& paper) {
+    const auto mix = [](float a, float b) { return float(kRawOpacity) * a + float(1 - kRawOpacity) * b; };
+    return QColor::fromRgbF(mix(color.redF(), paper.redF()), mix(color.greenF(), paper.greenF()),
+                            mix(color.blueF(), paper.blueF()));
 }
 
 } // namespace
@@ -43,9 +46,10 @@ CurvePlot::CurvePlot(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("No c
     p.legend->setMargins({6, 3, 6, 3});
     p.axisRect()->insetLayout()->setInsetAlignment(0, Qt::AlignTop | Qt::AlignRight);
     p.axisRect()->insetLayout()->setMargins({4, 4, 4, 4});
+    p.addLayer("raw", p.layer("grid")); // every raw line lies behind every smoothed one
     new PaintStep(p, "grid", [this](QCPPainter& painter) { paintMarks(painter); });
-    m_overlay = addBufferedLayer(p, "overlay");
-    new PaintStep(p, "overlay", [this](QCPPainter& painter) { paintHover(painter); });
+    m_overlay = addBufferedLayer(p, "hover");
+    new PaintStep(p, "hover", [this](QCPPainter& painter) { paintHover(painter); });
     p.installEventFilter(this);
 
     m_timer.setSingleShot(true);
@@ -88,14 +92,14 @@ void CurvePlot::addCurve(const QString& id, const QString& name, const QColor& c
         curve->series.setSmoothing(m_smoothing);
         curve->raw = plot().addGraph();
         curve->line = plot().addGraph();
+        curve->raw->setLayer("raw");
         for (QCPGraph* graph : {curve->raw, curve->line})
             graph->setAdaptiveSampling(false); // the envelope did it already
     }
     curve->name = name;
     curve->color = color;
     curve->style = style;
-    curve->raw->setPen(QPen(faded(color), 1));
-    curve->line->setPen(QPen(color, 1.5, style));
+    curve->raw->setPen(QPen(faded(color, colors().background), 1));
     m_legendStale = true;
     schedule();
 }
@@ -272,19 +276,29 @@ void CurvePlot::fill(Curve& curve, double from, double to) {
     const auto draw = [&, first = first, last = last](QCPGraph* graph, const std::vector<double>& values) {
         const std::span<const double> x = std::span(curve.series.x()).subspan(first, last - first);
         const std::span<const double> y = std::span(values).subspan(first, last - first);
-        std::vector<double> keys(x.begin(), x.end()), shown(y.begin(), y.end());
+        std::vector<double> fewX, fewY;
         if (x.size() > kPointsShown)
-            envelope(x, y, std::max(kPointsShown / 3, size_t(2 * width())), keys, shown);
+            envelope(x, y, std::min(kPointsShown / 3, size_t(width())), fewX, fewY);
+        const std::span<const double> keys = fewX.empty() ? x : fewX, shown = fewX.empty() ? y : fewY;
         QVector<QCPGraphData> points(qsizetype(keys.size()));
+        double travel = 0, before = std::numeric_limits<double>::quiet_NaN();
         for (size_t i = 0; i < keys.size(); ++i) {
             const bool drawable = std::isfinite(shown[i]) && (!m_log || shown[i] > 0);
             if (drawable && keys[i] >= from && keys[i] <= to) {
                 curve.low = std::min(curve.low, shown[i]);
                 curve.high = std::max(curve.high, shown[i]);
             }
+            if (const double step = std::abs(shown[i] - before); drawable && std::isfinite(step))
+                travel += step;
+            before = drawable ? shown[i] : before;
             points[qsizetype(i)] = {keys[i], drawable ? shown[i] : std::numeric_limits<double>::quiet_NaN()};
         }
         graph->data()->set(points, true);
+        // Wide smooth strokes along a dense zigzag take most of a second; there they would be a solid band anyway.
+        const bool zigzag = travel > kLongestSmoothStroke * (curve.high - curve.low);
+        graph->setAntialiased(!zigzag);
+        if (graph == curve.line)
+            graph->setPen(QPen(curve.color, zigzag ? 1 : 1.5, curve.style));
     };
     draw(curve.line, curve.series.smoothed());
     if (m_smoothing > 0)
@@ -316,7 +330,7 @@ void CurvePlot::rebuildLegend() {
     legend->clear();
     legend->simplify();
     const QFontMetrics metrics(legend->font());
-    const int fitting = (height() - 80) / (metrics.height() + 2);
+    const int fitting = height() / 3 / (metrics.height() + 2);
     std::vector<Curve*> shown;
     for (const auto& curve : m_curves)
         if (curve->visible)
@@ -349,6 +363,8 @@ void CurvePlot::restyle() {
     legend->setFont(small);
     legend->setTextColor(colors().text);
     legend->setIconSize(18, 8);
+    for (const auto& curve : m_curves)
+        curve->raw->setPen(QPen(faded(curve->color, colors().background), 1));
     rebuildLegend();
 }
 

@@ -79,15 +79,21 @@ void envelope(std::span<const double> x, std::span<const double> y, size_t bucke
     for (size_t b = 0; b < buckets; ++b) {
         const size_t begin = b * count / buckets, end = (b + 1) * count / buckets;
         size_t low = end, high = end, gap = end;
+        double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
         for (size_t i = begin; i < end; ++i) {
-            if (!std::isfinite(y[i])) {
+            const double value = y[i];
+            if (!std::isfinite(value)) {
                 gap = std::min(gap, i);
                 continue;
             }
-            if (low == end || y[i] < y[low])
+            if (value < lowest) {
+                lowest = value;
                 low = i;
-            if (high == end || y[i] > y[high])
+            }
+            if (value > highest) {
+                highest = value;
                 high = i;
+            }
         }
         size_t kept[] = {low, high, gap};
         std::sort(std::begin(kept), std::end(kept));

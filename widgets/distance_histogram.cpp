@@ -148,6 +148,12 @@ void DistanceHistogram::paint(QCPPainter& painter) const {
         return;
     }
     const QRectF area(plot().axisRect()->rect());
+    QColor glass = colors().background;
+    glass.setAlpha(190);
+    const auto drawOnGlass = [&](const QRectF& box, const QString& text) {
+        painter.fillRect(box, glass);
+        painter.drawText(box, Qt::AlignLeft, text);
+    };
     double freeFrom = area.left() - 4;
     const auto mark = [&](double distance, const QString& label, const QPen& pen, int row) {
         if (!std::isfinite(distance))
@@ -162,7 +168,7 @@ void DistanceHistogram::paint(QCPPainter& painter) const {
         if (row == 0 && left < freeFrom)
             return;
         painter.setPen(pen.color());
-        painter.drawText(QRectF(left, area.top() + 1 + row * metrics.height(), width + 1, metrics.height()), Qt::AlignLeft, label);
+        drawOnGlass(QRectF(left, area.top() + 1 + row * metrics.height(), width + 1, metrics.height()), label);
         freeFrom = row == 0 ? left + width + 4 : freeFrom;
     };
     const QPen quantile(colors().text, 1, Qt::DotLine);
@@ -174,7 +180,8 @@ void DistanceHistogram::paint(QCPPainter& painter) const {
     if (m_halfLife && !m_kernel.empty()) {
         const QString text = tr("- - decay, half-life %1").arg(tickLabel(*m_halfLife));
         painter.setPen(isDark(palette()) && colors().background != Qt::white ? runColor(1) : runColor(1).darker(140));
-        painter.drawText(area.adjusted(4, 2.0 * metrics.height(), -4, 0), Qt::AlignRight | Qt::AlignTop, text);
+        drawOnGlass(QRectF(area.right() - 3 - metrics.horizontalAdvance(text), area.top() + 1 + 2 * metrics.height(),
+                           metrics.horizontalAdvance(text) + 1, metrics.height()), text);
     }
 }
 

@@ -28,7 +28,7 @@ HeadHeatMap::HeadHeatMap(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("
 
     m_cells = new QCPColorMap(p.xAxis, p.yAxis);
     m_cells->setInterpolate(false);
-    m_cells->setTightBoundary(true); // the data range then names the outer edges of the border cells
+    m_cells->setTightBoundary(false); // whole cells at the border, not halves
     m_cells->setDataRange({0, 1});
     p.yAxis->setRangeReversed(true);
     p.xAxis->setLabel(tr("head"));
@@ -161,12 +161,16 @@ void HeadHeatMap::refill() {
         axis->setVisible(shown);
     if (shown) {
         QCPColorMapData* cells = m_cells->data();
-        cells->setSize(m_data.heads, m_data.layers);
-        cells->setRange({-0.5, m_data.heads - 0.5}, {-0.5, m_data.layers - 0.5});
-        for (int layer = 0; layer < m_data.layers; ++layer)
-            for (int head = 0; head < m_data.heads; ++head) {
+        // QCustomPlot cannot size a single row or column: that one is drawn as two halves.
+        const int columns = std::max(2, m_data.heads), rows = std::max(2, m_data.layers);
+        const auto centres = [](int count) { return count > 1 ? QCPRange(0, count - 1) : QCPRange(-0.25, 0.25); };
+        cells->setSize(columns, rows);
+        cells->setRange(centres(m_data.heads), centres(m_data.layers));
+        for (int row = 0; row < rows; ++row)
+            for (int column = 0; column < columns; ++column) {
+                const int layer = std::min(row, m_data.layers - 1), head = std::min(column, m_data.heads - 1);
                 const double at = m_range.position(value(layer, head), layer);
-                cells->setCell(head, layer, std::isnan(at) ? at : std::clamp(at, 0.0, 1.0));
+                cells->setCell(column, row, std::isnan(at) ? at : std::clamp(at, 0.0, 1.0));
             }
         plot().xAxis->setRange(-0.5, m_data.heads - 0.5);
         plot().yAxis->setRange(-0.5, m_data.layers - 0.5);
@@ -194,7 +198,7 @@ void HeadHeatMap::relayout() {
         tickWidth = std::max(tickWidth, metrics.horizontalAdvance(tick.label));
     fixWidth(*m_bar, m_range.isEmpty() ? 8 : 4 + 12 + 6 + tickWidth + metrics.height() + 6);
     const auto setCount = [](QCPAxis* axis, int pixels, int each) { axis->ticker()->setTickCount(std::clamp(pixels / each, 1, 16)); };
-    setCount(plot().xAxis, width() - 140, metrics.horizontalAdvance("00") + 14);
+    setCount(plot().xAxis, width() - 170, metrics.horizontalAdvance("00") + 16);
     setCount(plot().yAxis, height() - 70, metrics.height() + 6);
     plot().replot(QCustomPlot::rpQueuedReplot);
 }

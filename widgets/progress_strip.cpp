@@ -39,6 +39,7 @@ ProgressStrip::ProgressStrip(QWidget* parent)
     layout->addWidget(m_eta);
     layout->addWidget(m_stop);
     m_task->setMinimumWidth(60);
+    m_task->setElideMode(Qt::ElideRight);
     m_bar->setFixedWidth(140);
     m_bar->setMaximumHeight(fontMetrics().height() + 2);
     m_bar->setAccessibleName(tr("Share done"));

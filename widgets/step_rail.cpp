@@ -32,7 +32,7 @@ public:
         setAttribute(Qt::WA_Hover);
     }
 
-    void show(const Step& step) {
+    void setStep(const Step& step) {
         m_step = step;
         setText(step.name);
         setAccessibleName(QStringLiteral("%1. %2: %3").arg(m_number).arg(step.name, stateName(step.state)));
@@ -152,10 +152,10 @@ void StepRail::setSteps(const QList<Step>& steps) {
     m_steps = steps;
     for (qsizetype i = 0; i < steps.size(); ++i) {
         auto* row = new StepRow(int(i) + 1, i + 1 == steps.size(), this);
-        row->show(steps[i]);
+        row->setStep(steps[i]);
         connect(row, &QAbstractButton::clicked, this, [this, id = steps[i].id] { Q_EMIT stepClicked(id); });
         layout()->addWidget(row);
-        row->QWidget::show();
+        row->show();
         m_rows << row;
     }
 }
@@ -165,7 +165,7 @@ void StepRail::setStep(const QString& id, StepState state, const QString& reason
         if (m_steps[i].id == id) {
             m_steps[i].state = state;
             m_steps[i].reason = reason;
-            m_rows[i]->show(m_steps[i]);
+            m_rows[i]->setStep(m_steps[i]);
         }
 }
 

@@ -116,6 +116,7 @@ QSpinBox* RunPanel::whole(const QString& label, const QString& name, int low, in
     box->setRange(low, high);
     box->setKeyboardTracking(false);
     box->setGroupSeparatorShown(true);
+    box->setMinimumWidth(90); // not the width of the largest value: the panel is narrow
     m_form->addRow(label, box);
     connect(box, &QSpinBox::valueChanged, this, [this, label, field](int value) { edit(tr("Set %1").arg(label), [&](core::Recipe& r) { field(r) = value; }); });
     m_show.push_back([box, field](const core::Recipe& recipe) {

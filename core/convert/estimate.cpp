@@ -51,10 +51,9 @@ Result<Estimate> estimateRun(const Recipe& recipe, const ModelInfo& teacher) {
         const auto mixerBytes = static_cast<std::uint64_t>(mixerParameters) * 4;
         estimate.memoryBytes = teacher.weightBytes + capture + mixerBytes * static_cast<std::uint64_t>(8 + 2 * estimate.convertedLayers);
         estimate.diskBytes = mixerBytes * static_cast<std::uint64_t>(2 * estimate.convertedLayers + 4) + (64 << 20);
-        const auto cache = [&](std::int64_t softmax) { return static_cast<std::uint64_t>(softmax * 2 * c.kvHeads * c.headDim) * 2 * 32768; };
-        estimate.teacherCacheBytesAt32k = cache(c.layers);
+        estimate.teacherCacheBytesAt32k = teacher.cacheBytesPerToken * 32768; // in the dtype that the teacher runs in
         const auto state = static_cast<std::uint64_t>(estimate.convertedLayers * c.heads * c.headDim * c.headDim) * 4;
-        estimate.cacheBytesAt32k = cache(estimate.keptLayers) + state;
+        estimate.cacheBytesAt32k = estimate.teacherCacheBytesAt32k / static_cast<std::uint64_t>(c.layers) * static_cast<std::uint64_t>(estimate.keptLayers) + state;
         return estimate;
     });
 }

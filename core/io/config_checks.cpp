@@ -28,7 +28,8 @@ void checkModelConfig(const ModelConfig& config, const std::string& origin) {
     if (config.rope.type == "llama3") {
         checkPositive("low_freq_factor", config.rope.lowFrequencyFactor);
         checkPositive("original_max_position_embeddings", config.rope.originalMaxPositions);
-        if (!std::isfinite(config.rope.highFrequencyFactor) || config.rope.highFrequencyFactor <= config.rope.lowFrequencyFactor)
+        if (!std::isfinite(config.rope.highFrequencyFactor) ||
+            config.rope.highFrequencyFactor <= config.rope.lowFrequencyFactor)
             refuse("high_freq_factor", std::to_string(config.rope.highFrequencyFactor),
                    "which must be above low_freq_factor (" + std::to_string(config.rope.lowFrequencyFactor) + ")");
     }

@@ -8,9 +8,12 @@ namespace linnet::core {
 
 const char* dtypeName(DType dtype) {
     switch (dtype) {
-    case DType::F32: return "f32";
-    case DType::F16: return "f16";
-    case DType::BF16: return "bf16";
+    case DType::F32:
+        return "f32";
+    case DType::F16:
+        return "f16";
+    case DType::BF16:
+        return "bf16";
     }
     return "f32";
 }

@@ -96,7 +96,8 @@ RopeConfig readRope(const GgufFile& file, const ArchitectureKeys& keys, const Mo
                          "rotary positions over a part of the head (" + std::to_string(config.headDim) + ") are not supported");
     const auto* type = keys.text("rope.scaling.type");
     if (type && *type != "none" && *type != "linear")
-        keys.unsupported("rope.scaling.type", printable(*type), "supported are none and linear, and llama3 as rope_freqs.weight");
+        keys.unsupported("rope.scaling.type", printable(*type),
+                         "supported are none and linear, and llama3 as rope_freqs.weight");
     // Older converters wrote only rope.scale_linear; a factor without a type means linear to the reference loader, too.
     if (!type || *type == "linear")
         rope.factor = keys.real("rope.scaling.factor", keys.real("rope.scale_linear", 1));
@@ -141,7 +142,8 @@ std::string architectureOf(const GgufFile& file) {
              {{"file", path}, {"key", "general.architecture"}, {"found", architecture}});
     if (const auto* parts = file.find<std::int64_t>("split.count"); parts && *parts > 1)
         fail(ErrorCode::Unsupported,
-             path + ": \"split.count\" is " + std::to_string(*parts) + ": one part of a split model; join the parts into one file",
+             path + ": \"split.count\" is " + std::to_string(*parts) +
+                 ": one part of a split model; join the parts into one file",
              {{"file", path}, {"key", "split.count"}, {"found", std::to_string(*parts)}});
     return architecture;
 }
@@ -201,11 +203,11 @@ std::optional<std::string> huggingFaceName(std::string_view ggufName, std::int64
     constexpr std::array kWhole{Pair{"token_embd.weight", "model.embed_tokens.weight"},
                                 Pair{"output_norm.weight", "model.norm.weight"}, Pair{"output.weight", "lm_head.weight"}};
     constexpr std::array kInLayer{
-        Pair{"attn_norm", "input_layernorm"},        Pair{"ffn_norm", "post_attention_layernorm"},
-        Pair{"attn_q", "self_attn.q_proj"},          Pair{"attn_k", "self_attn.k_proj"},
-        Pair{"attn_v", "self_attn.v_proj"},          Pair{"attn_output", "self_attn.o_proj"},
-        Pair{"attn_q_norm", "self_attn.q_norm"},     Pair{"attn_k_norm", "self_attn.k_norm"},
-        Pair{"ffn_gate", "mlp.gate_proj"},           Pair{"ffn_up", "mlp.up_proj"},
+        Pair{"attn_norm", "input_layernorm"},    Pair{"ffn_norm", "post_attention_layernorm"},
+        Pair{"attn_q", "self_attn.q_proj"},      Pair{"attn_k", "self_attn.k_proj"},
+        Pair{"attn_v", "self_attn.v_proj"},      Pair{"attn_output", "self_attn.o_proj"},
+        Pair{"attn_q_norm", "self_attn.q_norm"}, Pair{"attn_k_norm", "self_attn.k_norm"},
+        Pair{"ffn_gate", "mlp.gate_proj"},       Pair{"ffn_up", "mlp.up_proj"},
         Pair{"ffn_down", "mlp.down_proj"},
     };
     for (const auto& [from, to] : kWhole)

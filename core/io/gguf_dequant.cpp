@@ -161,29 +161,47 @@ template <float (*convert)(std::uint16_t)> void words(const std::byte* stored, s
 
 void dequantize(GgufType type, const std::byte* stored, std::int64_t elements, float* out) {
     switch (type) {
-    case GgufType::F32: std::memcpy(out, stored, static_cast<std::size_t>(elements) * sizeof(float)); return;
-    case GgufType::F16: return words<halfToFloat>(stored, elements, out);
-    case GgufType::BF16: return words<bfloatToFloat>(stored, elements, out);
-    case GgufType::Q4_0: return blocks<32, 18, blockQ4_0>(stored, elements, out);
-    case GgufType::Q4_1: return blocks<32, 20, blockQ4_1>(stored, elements, out);
-    case GgufType::Q5_0: return blocks<32, 22, blockQ5_0>(stored, elements, out);
-    case GgufType::Q5_1: return blocks<32, 24, blockQ5_1>(stored, elements, out);
-    case GgufType::Q8_0: return blocks<32, 34, blockQ8_0>(stored, elements, out);
-    case GgufType::Q2_K: return blocks<256, 84, blockQ2_K>(stored, elements, out);
-    case GgufType::Q3_K: return blocks<256, 110, blockQ3_K>(stored, elements, out);
-    case GgufType::Q4_K: return blocks<256, 144, blockQ4_K>(stored, elements, out);
-    case GgufType::Q5_K: return blocks<256, 176, blockQ5_K>(stored, elements, out);
-    case GgufType::Q6_K: return blocks<256, 210, blockQ6_K>(stored, elements, out);
+    case GgufType::F32:
+        std::memcpy(out, stored, static_cast<std::size_t>(elements) * sizeof(float));
+        return;
+    case GgufType::F16:
+        return words<halfToFloat>(stored, elements, out);
+    case GgufType::BF16:
+        return words<bfloatToFloat>(stored, elements, out);
+    case GgufType::Q4_0:
+        return blocks<32, 18, blockQ4_0>(stored, elements, out);
+    case GgufType::Q4_1:
+        return blocks<32, 20, blockQ4_1>(stored, elements, out);
+    case GgufType::Q5_0:
+        return blocks<32, 22, blockQ5_0>(stored, elements, out);
+    case GgufType::Q5_1:
+        return blocks<32, 24, blockQ5_1>(stored, elements, out);
+    case GgufType::Q8_0:
+        return blocks<32, 34, blockQ8_0>(stored, elements, out);
+    case GgufType::Q2_K:
+        return blocks<256, 84, blockQ2_K>(stored, elements, out);
+    case GgufType::Q3_K:
+        return blocks<256, 110, blockQ3_K>(stored, elements, out);
+    case GgufType::Q4_K:
+        return blocks<256, 144, blockQ4_K>(stored, elements, out);
+    case GgufType::Q5_K:
+        return blocks<256, 176, blockQ5_K>(stored, elements, out);
+    case GgufType::Q6_K:
+        return blocks<256, 210, blockQ6_K>(stored, elements, out);
     }
     fail(ErrorCode::Internal, "GGUF type " + std::to_string(static_cast<std::uint32_t>(type)) + " has no decoder");
 }
 
 std::optional<DType> plainDType(GgufType type) {
     switch (type) {
-    case GgufType::F32: return DType::F32;
-    case GgufType::F16: return DType::F16;
-    case GgufType::BF16: return DType::BF16;
-    default: return std::nullopt;
+    case GgufType::F32:
+        return DType::F32;
+    case GgufType::F16:
+        return DType::F16;
+    case GgufType::BF16:
+        return DType::BF16;
+    default:
+        return std::nullopt;
     }
 }
 

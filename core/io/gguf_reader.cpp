@@ -128,14 +128,22 @@ private:
 
     std::int64_t readInteger(std::uint32_t type) { // not U64, whose range is larger
         switch (type) {
-        case U8: return readNumber<std::uint8_t>("a value");
-        case I8: return readNumber<std::int8_t>("a value");
-        case U16: return readNumber<std::uint16_t>("a value");
-        case I16: return readNumber<std::int16_t>("a value");
-        case U32: return readNumber<std::uint32_t>("a value");
-        case I32: return readNumber<std::int32_t>("a value");
-        case Bool: return readNumber<std::uint8_t>("a value") != 0;
-        default: return readNumber<std::int64_t>("a value");
+        case U8:
+            return readNumber<std::uint8_t>("a value");
+        case I8:
+            return readNumber<std::int8_t>("a value");
+        case U16:
+            return readNumber<std::uint16_t>("a value");
+        case I16:
+            return readNumber<std::int16_t>("a value");
+        case U32:
+            return readNumber<std::uint32_t>("a value");
+        case I32:
+            return readNumber<std::int32_t>("a value");
+        case Bool:
+            return readNumber<std::uint8_t>("a value") != 0;
+        default:
+            return readNumber<std::int64_t>("a value");
         }
     }
 
@@ -160,10 +168,12 @@ private:
     GgufValue readArray(const std::string& key) {
         const auto type = readNumber<std::uint32_t>("an array's type");
         if (type >= ValueTypeCount || type == Array) // the reference parser reads no arrays of arrays either
-            malformed("key " + printable(key) + " is an array of the unknown or nested type " + std::to_string(type), "key", key);
+            malformed("key " + printable(key) + " is an array of the unknown or nested type " + std::to_string(type), "key",
+                      key);
         const auto count = readNumber<std::uint64_t>("an array's length");
         if (count > kMostArrayElements || count > left() / smallestBytes(type))
-            malformed("key " + printable(key) + " is an array of " + std::to_string(count) + " elements, more than fit", "key", key);
+            malformed("key " + printable(key) + " is an array of " + std::to_string(count) + " elements, more than fit", "key",
+                      key);
         if (type == String) {
             std::vector<std::string> values(count);
             for (auto& value : values)
@@ -190,7 +200,8 @@ private:
             m_alignment = static_cast<std::uint64_t>(*alignment);
         if (!std::has_single_bit(m_alignment) || m_alignment > kLargestAlignment)
             malformed("key \"general.alignment\" is " + std::to_string(m_alignment) + ", a power of two up to " +
-                      std::to_string(kLargestAlignment) + " was expected", "key", "general.alignment");
+                          std::to_string(kLargestAlignment) + " was expected",
+                      "key", "general.alignment");
     }
 
     void readTensor() {
@@ -210,7 +221,8 @@ private:
         const auto* type = findGgufType(typeId);
         if (!type)
             fail(ErrorCode::Unsupported,
-                 m_data.path().string() + ": tensor " + printable(name) + " has the unknown type number " + std::to_string(typeId),
+                 m_data.path().string() + ": tensor " + printable(name) + " has the unknown type number " +
+                     std::to_string(typeId),
                  {{"file", m_data.path().string()}, {"tensor", name}, {"found", std::to_string(typeId)}});
         const auto offset = readNumber<std::uint64_t>("a tensor's offset");
         const auto rowElements = dims.empty() ? 1 : dims[0];
@@ -235,11 +247,13 @@ private:
         for (auto& tensor : m_file.m_tensors) {
             if (tensor.offset != next)
                 malformed("tensor " + printable(tensor.name) + " starts at " + std::to_string(tensor.offset) + ", expected " +
-                          std::to_string(next), "tensor", tensor.name);
+                              std::to_string(next),
+                          "tensor", tensor.name);
             if (start > m_data.size() || next > m_data.size() - start || tensor.bytes > m_data.size() - start - next)
                 malformed("tensor " + printable(tensor.name) + " (" + std::to_string(tensor.bytes) + " bytes at " +
-                          std::to_string(start + next) + ") lies beyond the end of the file (" + std::to_string(m_data.size()) +
-                          " bytes); it may be a download that was cut off", "tensor", tensor.name);
+                              std::to_string(start + next) + ") lies beyond the end of the file (" +
+                              std::to_string(m_data.size()) + " bytes); it may be a download that was cut off",
+                          "tensor", tensor.name);
             next += padded(tensor.bytes);
             tensor.offset += start;
         }

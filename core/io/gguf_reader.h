@@ -25,7 +25,7 @@ struct GgufTensor {
     std::string name;               // as in the file: blk.3.attn_q.weight
     std::vector<std::int64_t> dims; // innermost first, as ggml has it: [in, out]
     GgufTypeInfo type;
-    std::uint64_t offset = 0;       // from the start of the file
+    std::uint64_t offset = 0; // from the start of the file
     std::uint64_t bytes = 0;
 
     std::int64_t rowElements() const { return dims.empty() ? 1 : dims[0]; }

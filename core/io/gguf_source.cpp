@@ -73,7 +73,8 @@ private:
     // The converter for llama stores the rows of a head as pairs (2j, 2j + 1) = (j, j + D/2), as interleaved rotary positions
     // want them, and biases likewise; Hugging Face's rotate_half wants the halves back.
     std::function<std::int64_t(std::int64_t)> rowPlacement(const GgufTensor& tensor) const {
-        const bool permuted = tensor.name.find(".attn_q.") != std::string::npos || tensor.name.find(".attn_k.") != std::string::npos;
+        const bool permuted =
+            tensor.name.find(".attn_q.") != std::string::npos || tensor.name.find(".attn_k.") != std::string::npos;
         const auto headDim = m_config.headDim;
         if (m_config.modelType != "llama" || !permuted || tensor.rows() % headDim != 0)
             return {};

@@ -19,7 +19,8 @@ public:
     Keys(const Json& object, std::string file, std::string prefix = {})
         : m_object(object), m_file(std::move(file)), m_prefix(std::move(prefix)) {
         if (!m_object.is_object())
-            fail(ErrorCode::Malformed, m_file + ": " + (m_prefix.empty() ? "it" : "\"" + m_prefix + "\"") + " is no JSON object",
+            fail(ErrorCode::Malformed,
+                 m_file + ": " + (m_prefix.empty() ? "it" : "\"" + m_prefix + "\"") + " is no JSON object",
                  {{"file", m_file}, {"key", m_prefix}});
     }
 
@@ -55,7 +56,8 @@ public:
 
     double requiredReal(const std::string& key) const {
         if (!find(key))
-            fail(ErrorCode::Malformed, m_file + ": key \"" + shown(key) + "\" is missing", {{"file", m_file}, {"key", shown(key)}});
+            fail(ErrorCode::Malformed, m_file + ": key \"" + shown(key) + "\" is missing",
+                 {{"file", m_file}, {"key", shown(key)}});
         return real(key, 0);
     }
 
@@ -174,16 +176,17 @@ void readSizes(const Keys& keys, ModelConfig& config) {
     config.maxPositions = keys.optionalInteger("max_position_embeddings", kMostPositions).value_or(2048);
     config.heads = keys.integer("num_attention_heads", kMostHeads);
     // Without the key, Llama has as many as heads; the Qwen classes have a default that fits no particular model.
-    config.kvHeads = config.modelType == "llama" ? keys.optionalInteger("num_key_value_heads", kMostHeads).value_or(config.heads)
-                                                 : keys.integer("num_key_value_heads", kMostHeads);
+    config.kvHeads = config.modelType == "llama"
+                         ? keys.optionalInteger("num_key_value_heads", kMostHeads).value_or(config.heads)
+                         : keys.integer("num_key_value_heads", kMostHeads);
     if (const auto headDim = keys.optionalInteger("head_dim", kLargestHeadDim)) {
         config.headDim = *headDim;
     } else if (config.modelType == "qwen3") {
         config.headDim = 128; // the class's default, whatever hidden_size is
     } else {
         if (config.hiddenSize % config.heads != 0 || config.hiddenSize / config.heads > kLargestHeadDim)
-            keys.malformed("num_attention_heads", "it gives no head dimension for a hidden_size of " +
-                                                      std::to_string(config.hiddenSize));
+            keys.malformed("num_attention_heads",
+                           "it gives no head dimension for a hidden_size of " + std::to_string(config.hiddenSize));
         config.headDim = config.hiddenSize / config.heads;
     }
 }

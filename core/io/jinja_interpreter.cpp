@@ -5,6 +5,7 @@
 #include "core/io/jinja_evaluator.h"
 
 #include <algorithm>
+#include <set>
 
 namespace linnet::core::jinja {
 namespace {
@@ -14,6 +15,12 @@ constexpr int kMaxCalls = 30; // of macros within each other
 class Interpreter : public Evaluator {
 public:
     explicit Interpreter(const std::map<std::string, Value>& variables) { m_scopes.emplace_back(variables); }
+    ~Interpreter() { // a namespace may hold itself, which no counting of references ends
+        for (const auto& dict : m_changed)
+            dict->items.clear();
+    }
+    Interpreter(const Interpreter&) = delete;
+    Interpreter& operator=(const Interpreter&) = delete;
 
     std::string run(const Body& body) {
         execute(body);
@@ -71,6 +78,7 @@ private:
         Dict* dict = target ? target->dict() : nullptr;
         if (!dict || !dict->isNamespace)
             typeError("\"" + statement.text + "\" is no namespace, so its members cannot be set");
+        m_changed.insert(std::get<std::shared_ptr<Dict>>(target->data));
         dict->depth = std::max(dict->depth, 1 + value.depth());
         dict->set(statement.member, std::move(value));
     }
@@ -151,6 +159,7 @@ private:
     }
 
     std::string m_out;
+    std::set<std::shared_ptr<Dict>> m_changed; // namespaces
     int m_calls = 0;
 };
 

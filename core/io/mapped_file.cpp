@@ -95,15 +95,17 @@ MappedFile::~MappedFile() {
 void MappedFile::copy(std::uint64_t offset, std::size_t count, void* out) const {
     const auto range = std::to_string(count) + " bytes at offset " + std::to_string(offset);
     if (count > m_size || offset > m_size - count)
-        fail(ErrorCode::Malformed, m_path.string() + ": needs " + range + ", but the file has " + std::to_string(m_size) + " bytes",
+        fail(ErrorCode::Malformed,
+             m_path.string() + ": needs " + range + ", but the file has " + std::to_string(m_size) + " bytes",
              {{"file", m_path.string()}, {"expected", range}, {"found", std::to_string(m_size)}});
     if (count == 0)
         return;
     struct stat status = {};
     const bool present = ::fstat(m_descriptor, &status) == 0 && static_cast<std::uint64_t>(status.st_size) >= offset + count;
     if (!present || !copyGuarded(out, m_bytes + offset, count))
-        fail(ErrorCode::Io, m_path.string() + ": can't read " + range + ": the file has shrunk since it was opened with " +
-                                std::to_string(m_size) + " bytes, or its disk failed; open it again once it is complete",
+        fail(ErrorCode::Io,
+             m_path.string() + ": can't read " + range + ": the file has shrunk since it was opened with " +
+                 std::to_string(m_size) + " bytes, or its disk failed; open it again once it is complete",
              {{"file", m_path.string()}, {"expected", std::to_string(m_size)}, {"found", std::to_string(status.st_size)}});
 }
 

@@ -35,8 +35,9 @@ ModelFiles openFolder(const fs::path& folder) {
     checkTeacherTensors(files.config, *weights);
     if (files.config.tiedEmbeddings && weights->find("lm_head.weight") &&
         !weights->sameBytes("lm_head.weight", "model.embed_tokens.weight"))
-        files.warnings.push_back("lm_head.weight is ignored: it differs from model.embed_tokens.weight, but config.json ties the two "
-                                 "(tie_word_embeddings)");
+        files.warnings.push_back(
+            "lm_head.weight is ignored: it differs from model.embed_tokens.weight, but config.json ties the two "
+            "(tie_word_embeddings)");
     files.weights = std::move(weights);
     files.tokenizer = openTokenizerJson(folder);
     return files;

@@ -30,10 +30,10 @@ ModelFiles openModelFiles(const std::filesystem::path& path);
 void checkTeacherTensors(const ModelConfig& config, const WeightSource& weights);
 
 // The parts, for tests and for other readers. Each throws as above.
-std::unique_ptr<WeightSource> openSafetensorsFile(const std::filesystem::path& file);    // one file, own tensor names
+std::unique_ptr<WeightSource> openSafetensorsFile(const std::filesystem::path& file);     // one file, own tensor names
 std::unique_ptr<WeightSource> openSafetensorsFolder(const std::filesystem::path& folder); // model.safetensors or index
-std::unique_ptr<WeightSource> openGguf(const std::filesystem::path& file);               // names mapped to Hugging Face's
-ModelConfig hfConfigFromJson(const Json& config, const std::filesystem::path& file); // its text, already parsed
+std::unique_ptr<WeightSource> openGguf(const std::filesystem::path& file);                // names mapped to Hugging Face's
+ModelConfig hfConfigFromJson(const Json& config, const std::filesystem::path& file);      // its text, already parsed
 ModelConfig readHfConfig(const std::filesystem::path& configJson);
 ModelConfig readGgufConfig(const std::filesystem::path& gguf);
 std::unique_ptr<Tokenizer> openTokenizerJson(const std::filesystem::path& folder); // tokenizer.json (+ _config, chat_template)

@@ -18,7 +18,8 @@ void readRange(const StoredRows& stored, std::int64_t first, std::int64_t last, 
     const auto outBytes = static_cast<std::size_t>(stored.rowElements) * dtypeBytes(dtype);
     const auto rowsPerChunk = static_cast<std::int64_t>(std::max<std::uint64_t>(1, kChunkBytes / stored.rowBytes));
     const bool copy = stored.plainType == dtype;
-    std::vector<std::byte> chunk(copy && !stored.place ? 0 : static_cast<std::size_t>(std::min(rowsPerChunk, last - first)) * stored.rowBytes);
+    std::vector<std::byte> chunk(
+        copy && !stored.place ? 0 : static_cast<std::size_t>(std::min(rowsPerChunk, last - first)) * stored.rowBytes);
     std::vector<float> values(copy || dtype == DType::F32 ? 0 : static_cast<std::size_t>(stored.rowElements));
     for (std::int64_t row = first; row < last;) {
         const auto count = std::min(rowsPerChunk, last - row);
@@ -51,7 +52,8 @@ void readRows(const StoredRows& stored, DType dtype, void* out) {
         return;
     auto* bytes = static_cast<std::byte*>(out);
     const auto wanted = std::min<std::int64_t>(stored.rows, stored.rows * stored.rowElements / kElementsPerThread);
-    const auto threads = std::clamp<std::int64_t>(wanted, 1, std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, 8));
+    const auto threads =
+        std::clamp<std::int64_t>(wanted, 1, std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, 8));
     std::vector<std::exception_ptr> failures(static_cast<std::size_t>(threads));
     const auto work = [&](std::int64_t index) {
         try {

@@ -14,7 +14,7 @@ namespace linnet::core {
 
 struct StoredRows {
     const MappedFile& file;
-    std::uint64_t offset;     // of row 0; rows follow without gaps
+    std::uint64_t offset; // of row 0; rows follow without gaps
     std::int64_t rows, rowElements;
     std::uint64_t rowBytes;
     std::optional<DType> plainType = {}; // stored as this: reading that type copies bytes

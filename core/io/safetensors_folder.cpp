@@ -35,10 +35,11 @@ void checkShardName(const fs::path& folder, const fs::path& index, const std::st
         fail(ErrorCode::NotFound, index.string() + ": shard " + printable(name) + " is missing; download the whole folder",
              {{"file", (folder / name).string()}, {"shard", name}});
     const auto home = fs::canonical(folder);
-    const bool inCache = home.parent_path().filename() == "snapshots" &&
-                         target.parent_path() == home.parent_path().parent_path() / "blobs";
+    const bool inCache =
+        home.parent_path().filename() == "snapshots" && target.parent_path() == home.parent_path().parent_path() / "blobs";
     if (target.parent_path() != home && !inCache)
-        malformed(index, "shard " + printable(name) + " is a link that leaves the folder (to " + target.string() + ")", context);
+        malformed(index, "shard " + printable(name) + " is a link that leaves the folder (to " + target.string() + ")",
+                  context);
 }
 
 struct Index {
@@ -64,7 +65,8 @@ Index readIndex(const fs::path& folder, const fs::path& file) {
             checkShardName(folder, file, shard.get<std::string>());
     }
     if (shards.size() > kMostShards)
-        malformed(file, "names " + std::to_string(shards.size()) + " shards, at most " + std::to_string(kMostShards) + " are read");
+        malformed(file,
+                  "names " + std::to_string(shards.size()) + " shards, at most " + std::to_string(kMostShards) + " are read");
     index.shards.assign(shards.begin(), shards.end());
     if (json.contains("metadata")) {
         const auto& metadata = json["metadata"];
@@ -91,7 +93,8 @@ std::vector<SafetensorsFile> openShards(const fs::path& folder, const fs::path& 
             bytes += entry.bytes;
             const auto listed = index.shardOf.find(entry.name);
             if (listed == index.shardOf.end())
-                malformed(indexFile, "tensor " + printable(entry.name) + " of shard " + printable(shard) + " is not in the index",
+                malformed(indexFile,
+                          "tensor " + printable(entry.name) + " of shard " + printable(shard) + " is not in the index",
                           {{"tensor", entry.name}, {"shard", shard}});
             if (listed->second != shard)
                 malformed(indexFile,
@@ -107,8 +110,9 @@ std::vector<SafetensorsFile> openShards(const fs::path& folder, const fs::path& 
                       {{"tensor", tensor}, {"shard", shard}});
     // Writers count shared tensors differently and some counted another dtype: only a wild number is a sign of damage.
     if (index.totalSize && (*index.totalSize > 4 * bytes || *index.totalSize < bytes / 4))
-        malformed(indexFile, "\"total_size\" is " + std::to_string(*index.totalSize) + ", but the shards hold " +
-                                 std::to_string(bytes) + " bytes of tensors",
+        malformed(indexFile,
+                  "\"total_size\" is " + std::to_string(*index.totalSize) + ", but the shards hold " + std::to_string(bytes) +
+                      " bytes of tensors",
                   {{"key", "total_size"}, {"expected", std::to_string(bytes)}, {"found", std::to_string(*index.totalSize)}});
     return files;
 }
@@ -123,7 +127,8 @@ std::vector<SafetensorsFile> openShards(const fs::path& folder, const fs::path& 
         else if (name.ends_with(".gguf"))
             advice = "open the file " + name + " in it instead";
         else if (name.starts_with("pytorch_model") && name.ends_with(".bin"))
-            advice = "it has only pickled weights (" + name + "), which can run code and are not read; save the model as safetensors";
+            advice = "it has only pickled weights (" + name +
+                     "), which can run code and are not read; save the model as safetensors";
     }
     fail(ErrorCode::NotFound, folder.string() + ": no weights found: " + advice, {{"file", folder.string()}});
 }
@@ -131,9 +136,14 @@ std::vector<SafetensorsFile> openShards(const fs::path& folder, const fs::path& 
 // Tensors by which other quantised formats are known, where config.json does not give them away.
 void refuseOtherFormats(const std::vector<SafetensorsFile>& files) {
     const std::vector<std::pair<std::string, std::string>> kSigns{
-        {".qweight", "GPTQ or AWQ"},          {".qzeros", "GPTQ or AWQ"},    {".g_idx", "GPTQ"},
-        {".weight_packed", "compressed-tensors"}, {".weight_scale", "compressed-tensors"},
-        {".absmax", "bitsandbytes"},          {".quant_map", "bitsandbytes"}, {".SCB", "bitsandbytes"},
+        {".qweight", "GPTQ or AWQ"},
+        {".qzeros", "GPTQ or AWQ"},
+        {".g_idx", "GPTQ"},
+        {".weight_packed", "compressed-tensors"},
+        {".weight_scale", "compressed-tensors"},
+        {".absmax", "bitsandbytes"},
+        {".quant_map", "bitsandbytes"},
+        {".SCB", "bitsandbytes"},
     };
     for (const auto& file : files)
         for (const auto& entry : file.entries())

@@ -107,7 +107,8 @@ private:
         entry.dtype = value["dtype"].get<std::string>();
         const int bits = bitsOf(entry.dtype);
         if (bits == 0)
-            fail(ErrorCode::Unsupported, m_file + ": tensor " + printable(name) + " has the unknown dtype " + printable(entry.dtype),
+            fail(ErrorCode::Unsupported,
+                 m_file + ": tensor " + printable(name) + " has the unknown dtype " + printable(entry.dtype),
                  {{"file", m_file}, {"tensor", name}, {"found", entry.dtype}});
 
         const auto& shape = value["shape"];
@@ -133,8 +134,9 @@ private:
             malformed("ends at " + std::to_string(end) + ", before its start at " + std::to_string(entry.offset), name);
         entry.bytes = end - entry.offset;
         if (entry.bytes != size / 8)
-            malformed("has " + std::to_string(entry.bytes) + " bytes of data, its shape and dtype " + entry.dtype + " call for " +
-                      std::to_string(size / 8), name);
+            malformed("has " + std::to_string(entry.bytes) + " bytes of data, its shape and dtype " + entry.dtype +
+                          " call for " + std::to_string(size / 8),
+                      name);
         m_entries.push_back(std::move(entry));
     }
 
@@ -152,9 +154,8 @@ private:
         }
         if (next != m_data.size() - m_dataStart)
             malformed("its tensors need " + std::to_string(next) + " bytes of data, but the file has " +
-                      std::to_string(m_data.size() - m_dataStart) + (next > m_data.size() - m_dataStart
-                                                                         ? "; it may be a download that was cut off"
-                                                                         : " of them"));
+                      std::to_string(m_data.size() - m_dataStart) +
+                      (next > m_data.size() - m_dataStart ? "; it may be a download that was cut off" : " of them"));
     }
 
     const MappedFile& m_data;

@@ -82,7 +82,8 @@ void SafetensorsSource::attachScales() {
                 refuse(ErrorCode::Unsupported,
                        std::string("is no matrix with block scales in a tensor of the same name + \"") + kScaleSuffix + "\"");
             const auto& scaleEntry = *scales->second.entry;
-            const std::vector<std::int64_t> expected{blocks(entry.shape[0], m_block.rows), blocks(entry.shape[1], m_block.columns)};
+            const std::vector<std::int64_t> expected{blocks(entry.shape[0], m_block.rows),
+                                                     blocks(entry.shape[1], m_block.columns)};
             if (scaleEntry.shape != expected || !plainType(scaleEntry.dtype))
                 refuse(ErrorCode::Malformed, "needs " + std::to_string(expected[0]) + " x " + std::to_string(expected[1]) +
                                                  " float scales in " + printable(scaleEntry.name));
@@ -140,7 +141,8 @@ void SafetensorsSource::read(const std::string& name, DType dtype, void* out) co
         std::array<float, 256> floats;
         for (std::size_t i = 0; i < floats.size(); ++i)
             floats[i] = float8ToFloat(static_cast<std::uint8_t>(i));
-        matrix.decode = [this, floats, columns, scales = readScales(tensor)](std::int64_t row, const std::byte* in, float* values) {
+        matrix.decode = [this, floats, columns, scales = readScales(tensor)](std::int64_t row, const std::byte* in,
+                                                                             float* values) {
             const float* rowScales = scales.data() + row / m_block.rows * blocks(columns, m_block.columns);
             for (std::int64_t i = 0; i < columns; ++i)
                 values[i] = floats[static_cast<std::size_t>(in[i])] * rowScales[i / m_block.columns];

@@ -74,7 +74,8 @@ std::string header(const std::vector<TensorToWrite>& tensors, const std::map<std
             valid = valid && dimension >= 0 && !__builtin_mul_overflow(size, static_cast<std::size_t>(dimension), &size);
         if (!valid || !isValidUtf8(tensor.name))
             fail(ErrorCode::Internal,
-                 "writing " + file + ": tensor " + printable(tensor.name) + " has an invalid name, type (" + tensor.dtype + ") or shape",
+                 "writing " + file + ": tensor " + printable(tensor.name) + " has an invalid name, type (" + tensor.dtype +
+                     ") or shape",
                  {{"file", file}, {"tensor", tensor.name}});
         json[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + size}}};
         bytes.push_back(size);

@@ -21,9 +21,9 @@ class SafetensorsWriter {
 public:
     SafetensorsWriter(const std::filesystem::path& file, std::vector<TensorToWrite> tensors,
                       std::map<std::string, std::string> metadata = {});
-    ~SafetensorsWriter(); // removes the partial file unless finished
+    ~SafetensorsWriter();                                                      // removes the partial file unless finished
     void write(const std::string& name, const void* bytes, std::size_t count); // in the order given above
-    void finish();        // sync + rename; throws if a tensor is missing
+    void finish();                                                             // sync + rename; throws if a tensor is missing
 private:
     struct State;
     std::unique_ptr<State> m_state;

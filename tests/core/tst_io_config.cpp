@@ -30,10 +30,12 @@ void writeModel(const fs::path& root, float head, const Json& changes, const std
     auto config = tinyConfig();
     config.update(changes);
     writeBytes(root / "config.json", config.dump());
-    writeBytes(root / "tokenizer.json",
-               R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)"
-               R"("trim_offsets":true,"use_regex":true},"post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":true,)"
-               R"("trim_offsets":true,"use_regex":true},"model":{"type":"BPE","vocab":)" + vocabulary + R"(,"merges":[]}})");
+    writeBytes(
+        root / "tokenizer.json",
+        R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)"
+        R"("trim_offsets":true,"use_regex":true},"post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":true,)"
+        R"("trim_offsets":true,"use_regex":true},"model":{"type":"BPE","vocab":)" +
+            vocabulary + R"(,"merges":[]}})");
     const std::string prefix = "model.layers.0.";
     std::vector<TensorToWrite> tensors{
         {"model.embed_tokens.weight", "F32", {6, 8}},
@@ -71,20 +73,26 @@ private slots:
         QTest::addColumn<QString>("type");
         QTest::addColumn<double>("theta");
         QTest::addColumn<double>("factor");
-        QTest::newRow("nothing") << "{}" << "default" << 10000.0 << 1.0;
-        QTest::newRow("old theta") << R"({"rope_theta": 1000000})" << "default" << 1e6 << 1.0;
-        QTest::newRow("old null scaling") << R"({"rope_theta": 1e6, "rope_scaling": null})" << "default" << 1e6 << 1.0;
-        QTest::newRow("old linear") << R"({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}})" << "linear" << 5e5 << 2.0;
+        QTest::newRow("nothing") << "{}"
+                                 << "default" << 10000.0 << 1.0;
+        QTest::newRow("old theta") << R"({"rope_theta": 1000000})"
+                                   << "default" << 1e6 << 1.0;
+        QTest::newRow("old null scaling") << R"({"rope_theta": 1e6, "rope_scaling": null})"
+                                          << "default" << 1e6 << 1.0;
+        QTest::newRow("old linear") << R"({"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}})"
+                                    << "linear" << 5e5 << 2.0;
         QTest::newRow("old llama3")
             << R"({"rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})"
             << "llama3" << 5e5 << 32.0;
-        QTest::newRow("new default") << R"({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}})" << "default" << 1e6 << 1.0;
+        QTest::newRow("new default") << R"({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}})"
+                                     << "default" << 1e6 << 1.0;
         QTest::newRow("new llama3")
             << R"({"rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
                    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})"
             << "llama3" << 5e5 << 32.0;
-        QTest::newRow("new linear") << R"({"rope_parameters": {"rope_theta": 1e4, "rope_type": "linear", "factor": 8}})" << "linear" << 1e4 << 8.0;
+        QTest::newRow("new linear") << R"({"rope_parameters": {"rope_theta": 1e4, "rope_type": "linear", "factor": 8}})"
+                                    << "linear" << 1e4 << 8.0;
     }
 
     void rope() {
@@ -116,7 +124,8 @@ private slots:
         QTest::newRow("llama, mlp_bias") << R"({"mlp_bias": true})" << false << false << false << true;
         QTest::newRow("qwen2") << QString("{%1}").arg(qwen2) << false << true << false << false;
         QTest::newRow("qwen3") << QString("{%1}").arg(qwen3) << true << false << false << false;
-        QTest::newRow("qwen3, attention_bias") << QString(R"({%1, "attention_bias": true})").arg(qwen3) << true << true << true << false;
+        QTest::newRow("qwen3, attention_bias")
+            << QString(R"({%1, "attention_bias": true})").arg(qwen3) << true << true << true << false;
     }
 
     void families() {
@@ -173,7 +182,9 @@ private slots:
         QTest::newRow("deeper") << R"({"num_hidden_layers": 2})" << two << "model.layers.1.self_attn.q_proj.weight";
         QTest::newRow("biases") << R"({"attention_bias": true})" << two << "model.layers.0.self_attn.q_proj.bias";
         QTest::newRow("vocabulary") << R"({"vocab_size": 5})" << two << "[5, 8]";
-        QTest::newRow("more tokens than rows") << "{}" << R"({"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6})" << "7 tokens";
+        QTest::newRow("more tokens than rows") << "{}"
+                                               << R"({"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6})"
+                                               << "7 tokens";
     }
 
     void wholeFolderIsChecked() {

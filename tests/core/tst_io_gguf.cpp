@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string sha(const std::vector<float>& values) {
-    const QByteArrayView bytes(reinterpret_cast<const char*>(values.data()), static_cast<qsizetype>(values.size() * sizeof(float)));
+    const QByteArrayView bytes(reinterpret_cast<const char*>(values.data()),
+                               static_cast<qsizetype>(values.size() * sizeof(float)));
     return QCryptographicHash::hash(bytes, QCryptographicHash::Sha256).toHex().toStdString();
 }
 
@@ -167,15 +168,20 @@ private slots:
         source->read(name, DType::BF16, halves.data());
         for (int row = 0; row < 4; ++row) {
             QCOMPARE(values[static_cast<std::size_t>(row) * 8], expected[row]);
-            QCOMPARE(std::uint32_t{halves[static_cast<std::size_t>(row) * 8]} << 16, std::bit_cast<std::uint32_t>(expected[row]));
+            QCOMPARE(std::uint32_t{halves[static_cast<std::size_t>(row) * 8]} << 16,
+                     std::bit_cast<std::uint32_t>(expected[row]));
         }
         QCOMPARE(source->nativeDType(), DType::F32);
     }
 
     void configuration() {
         auto builder = tinyGgufKeys("attention.head_count_kv", "llama");
-        builder.f32("llama.rope.freq_base", 500000).text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4);
-        builder.u32("tokenizer.ggml.bos_token_id", 1).u32("tokenizer.ggml.eos_token_id", 2).u32("tokenizer.ggml.eot_token_id", 5);
+        builder.f32("llama.rope.freq_base", 500000)
+            .text("llama.rope.scaling.type", "linear")
+            .f32("llama.rope.scaling.factor", 4);
+        builder.u32("tokenizer.ggml.bos_token_id", 1)
+            .u32("tokenizer.ggml.eos_token_id", 2)
+            .u32("tokenizer.ggml.eot_token_id", 5);
         builder.tensor("rope_freqs.weight", {2}, 0, raw(1.f) + raw(8.f)).tensor("output.weight", {8, 6}, 0, zeros(48));
         addTinyTensors(builder);
         writeBytes(file("config.gguf"), builder.bytes());
@@ -194,7 +200,9 @@ private slots:
 
     void metadataValues() {
         GgufBuilder builder;
-        builder.key("i8", 1, raw<std::int8_t>(-3)).key("u64", 10, raw<std::uint64_t>(~0ull)).key("yes", 7, raw<std::uint8_t>(1));
+        builder.key("i8", 1, raw<std::int8_t>(-3))
+            .key("u64", 10, raw<std::uint64_t>(~0ull))
+            .key("yes", 7, raw<std::uint8_t>(1));
         builder.key("f64", 12, raw(0.1)).f32("f32", 0.1f).texts("names", {"a", "", "é"});
         builder.key("ids", 9, raw<std::uint32_t>(5) + raw<std::uint64_t>(2) + raw<std::int32_t>(-1) + raw<std::int32_t>(7));
         builder.key("scores", 9, raw<std::uint32_t>(6) + raw<std::uint64_t>(1) + raw(0.5f)).u32("general.alignment", 64);

@@ -36,7 +36,8 @@ Case safetensors(const std::string& name, const std::string& bytes, const std::s
 }
 
 // One entry "a" with 8 bytes of data.
-Case entry(const std::string& name, const std::string& value, const std::string& mentions, ErrorCode code = ErrorCode::Malformed) {
+Case entry(const std::string& name, const std::string& value, const std::string& mentions,
+           ErrorCode code = ErrorCode::Malformed) {
     return safetensors(name, safetensorsBytes("{\"a\":" + value + "}", std::string(8, 'x')), mentions, code);
 }
 
@@ -55,22 +56,30 @@ std::vector<Case> safetensorsCases() {
         safetensors("not UTF-8", safetensorsBytes("{\"a\xff\":1}", ""), "UTF-8"),
         safetensors("text after the header", safetensorsBytes("{" + kEntry + "}x", eight), "not valid JSON"),
         safetensors("a name twice", safetensorsBytes("{" + kEntry + "," + kEntry + "}", eight), "\"a\" appears twice"),
-        safetensors("deep nesting", safetensorsBytes("{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}", ""), "deeper"),
+        safetensors("deep nesting", safetensorsBytes("{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}", ""),
+                    "deeper"),
         safetensors("metadata no object", safetensorsBytes("{\"__metadata__\":[]," + kEntry + "}", eight), "__metadata__"),
         safetensors("metadata number", safetensorsBytes("{\"__metadata__\":{\"k\":1}," + kEntry + "}", eight), "\"k\""),
         safetensors("trailing bytes", safetensorsBytes("{" + kEntry + "}", eight + "y"), "need 8 bytes"),
         safetensors("truncated data", safetensorsBytes("{" + kEntry + "}", "1234567"), "cut off"),
         safetensors("a hole", safetensorsBytes("{" + kEntry + "," + second + "[12,16]}}", eight + eight), "\"b\" starts at 12"),
         safetensors("an overlap", safetensorsBytes("{" + kEntry + "," + second + "[4,8]}}", eight), "\"b\" starts at 4"),
-        safetensors("first offset not 0", safetensorsBytes(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", eight), "expected 0"),
+        safetensors("first offset not 0", safetensorsBytes(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", eight),
+                    "expected 0"),
         safetensors("empty name", safetensorsBytes(R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", eight), "name"),
         safetensors("long name", safetensorsBytes("{\"" + std::string(5000, 'n') + "\":{}}", ""), "5000"),
-        safetensors("too many names", safetensorsBytes("{\"a\":\"" + [] {
-            std::string quotes;
-            for (int i = 0; i < 300'000; ++i)
-                quotes += "\\\"";
-            return quotes;
-        }() + "\"}", ""), "too many"),
+        safetensors("too many names",
+                    safetensorsBytes(
+                        "{\"a\":\"" +
+                            [] {
+                                std::string quotes;
+                                for (int i = 0; i < 300'000; ++i)
+                                    quotes += "\\\"";
+                                return quotes;
+                            }() +
+                            "\"}",
+                        ""),
+                    "too many"),
         entry("entry no object", "[]", "\"a\""),
         entry("no dtype", R"({"shape":[2],"data_offsets":[0,8]})", "\"a\""),
         entry("no shape", R"({"dtype":"F32","data_offsets":[0,8]})", "\"a\""),
@@ -84,17 +93,20 @@ std::vector<Case> safetensorsCases() {
         entry("nine dimensions", R"({"dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8]})", "at most 8"),
         entry("product overflows", R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})", "too large"),
         entry("bits overflow", R"({"dtype":"F32","shape":[1152921504606846976],"data_offsets":[0,8]})", "too large"),
-        entry("size above int64", R"({"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,8]})", "18446744073709551615"),
+        entry("size above int64", R"({"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,8]})",
+              "18446744073709551615"),
         entry("half a byte", R"({"dtype":"F4","shape":[3],"data_offsets":[0,8]})", "whole bytes"),
         entry("end before start", R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", "before its start"),
         entry("wrong size", R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})", "call for 12"),
         entry("three offsets", R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,16]})", "data_offsets"),
         entry("negative offset", R"({"dtype":"F32","shape":[2],"data_offsets":[-8,0]})", "data_offsets"),
-        {"safetensors: no such file", [](const fs::path& folder) { openSafetensorsFile(folder / "none"); }, ErrorCode::NotFound, "none"},
+        {"safetensors: no such file", [](const fs::path& folder) { openSafetensorsFile(folder / "none"); }, ErrorCode::NotFound,
+         "none"},
         {"safetensors: a folder", [](const fs::path& folder) { openSafetensorsFile(folder); }, ErrorCode::Io, "regular"},
         {"safetensors: FP8 without scales",
          [](const fs::path& folder) {
-             writeBytes(folder / "x", safetensorsBytes(R"({"w":{"dtype":"F8_E4M3","shape":[2,4],"data_offsets":[0,8]}})", "12345678"));
+             writeBytes(folder / "x",
+                        safetensorsBytes(R"({"w":{"dtype":"F8_E4M3","shape":[2,4],"data_offsets":[0,8]}})", "12345678"));
              openSafetensorsFile(folder / "x");
          },
          ErrorCode::Unsupported, "\"w\""},
@@ -108,7 +120,8 @@ std::vector<Case> safetensorsCases() {
          ErrorCode::Malformed, "\"w_scale_inv\""},
         {"safetensors: a type that is not decoded",
          [](const fs::path& folder) {
-             writeBytes(folder / "x", safetensorsBytes(R"({"w":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})", "12345678"));
+             writeBytes(folder / "x",
+                        safetensorsBytes(R"({"w":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})", "12345678"));
              float value;
              openSafetensorsFile(folder / "x")->read("w", DType::F32, &value);
          },
@@ -126,7 +139,8 @@ std::vector<Case> safetensorsCases() {
 
 const std::string kShard = safetensorsBytes("{" + kEntry + "}", std::string(8, 'x'));
 
-Case index(const std::string& name, const std::string& json, const std::string& mentions, ErrorCode code = ErrorCode::Malformed) {
+Case index(const std::string& name, const std::string& json, const std::string& mentions,
+           ErrorCode code = ErrorCode::Malformed) {
     return {"index: " + name,
             [json](const fs::path& folder) {
                 writeBytes(folder / "one.safetensors", kShard);
@@ -153,8 +167,9 @@ Case quantisation(const std::string& method) {
 Case foreignTensor(const std::string& tensor, const std::string& format) {
     return {"folder: " + tensor,
             [tensor](const fs::path& folder) {
-                writeBytes(folder / "model.safetensors",
-                           safetensorsBytes("{\"" + tensor + R"(":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})", "12345678"));
+                writeBytes(
+                    folder / "model.safetensors",
+                    safetensorsBytes("{\"" + tensor + R"(":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})", "12345678"));
                 openSafetensorsFolder(folder);
             },
             ErrorCode::Unsupported, format};
@@ -179,8 +194,12 @@ std::vector<Case> folderCases() {
         index("total_size negative", R"({"metadata":{"total_size":-8},"weight_map":{"a":"one.safetensors"}})", "-8"),
         index("total_size text", R"({"metadata":{"total_size":"8"},"weight_map":{"a":"one.safetensors"}})", "total_size"),
         index("metadata a list", R"({"metadata":[],"weight_map":{"a":"one.safetensors"}})", "metadata"),
-        quantisation("gptq"), quantisation("awq"), quantisation("bitsandbytes"), quantisation("compressed-tensors"),
-        foreignTensor("l.qweight", "GPTQ"), foreignTensor("l.weight_packed", "compressed-tensors"),
+        quantisation("gptq"),
+        quantisation("awq"),
+        quantisation("bitsandbytes"),
+        quantisation("compressed-tensors"),
+        foreignTensor("l.qweight", "GPTQ"),
+        foreignTensor("l.weight_packed", "compressed-tensors"),
         foreignTensor("l.weight.absmax", "bitsandbytes"),
         {"folder: pickled weights only",
          [](const fs::path& folder) {
@@ -259,11 +278,11 @@ std::vector<Case> configCases() {
         config("rope_scaling", "linear", ErrorCode::Malformed),
         config("rope_parameters", {{"rope_type", "longrope"}}, ErrorCode::Unsupported, "longrope"),
         config("rope_parameters", {{"rope_type", "llama3"}, {"factor", 8}}, ErrorCode::Malformed, "low_freq_factor"),
-        config("rope_parameters",
-               {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}, ErrorCode::Malformed,
-               "high_freq_factor"),
+        config("rope_parameters", {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}},
+               ErrorCode::Malformed, "high_freq_factor"),
         config("quantization_config", {{"quant_method", "fp8"}}, ErrorCode::Unsupported, "weight_block_size"),
-        config("quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {0, 128}}}, ErrorCode::Malformed, "weight_block_size"),
+        config("quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {0, 128}}}, ErrorCode::Malformed,
+               "weight_block_size"),
     };
     cases.push_back({"config: no object",
                      [](const fs::path& folder) {
@@ -280,7 +299,8 @@ std::vector<Case> configCases() {
     return cases;
 }
 
-Case gguf(const std::string& name, const std::string& bytes, const std::string& mentions, ErrorCode code = ErrorCode::Malformed) {
+Case gguf(const std::string& name, const std::string& bytes, const std::string& mentions,
+          ErrorCode code = ErrorCode::Malformed) {
     return {"GGUF: " + name,
             [bytes](const fs::path& folder) {
                 writeBytes(folder / "x.gguf", bytes);
@@ -330,7 +350,8 @@ std::vector<Case> ggufCases() {
         gguf("array of an unknown type", GgufBuilder().key("k", 9, array(99, 0)).bytes(), "99"),
         gguf("array longer than the file", GgufBuilder().key("k", 9, array(4, 1000)).bytes(), "1000"),
         gguf("array length overflows", GgufBuilder().key("k", 9, array(10, std::uint64_t{1} << 61)).bytes(), "\"k\""),
-        gguf("array of strings cut off", GgufBuilder().key("k", 9, array(8, 3, ggufString("a") + std::string(20, '\xff'))).bytes(), "\"k\""),
+        gguf("array of strings cut off",
+             GgufBuilder().key("k", 9, array(8, 3, ggufString("a") + std::string(20, '\xff'))).bytes(), "\"k\""),
         gguf("alignment 0", GgufBuilder().u32("general.alignment", 0).bytes(), "general.alignment"),
         gguf("alignment 33", GgufBuilder().u32("general.alignment", 33).bytes(), "33"),
         gguf("alignment huge", GgufBuilder().u32("general.alignment", 1u << 31).bytes(), "2147483648"),
@@ -345,17 +366,20 @@ std::vector<Case> ggufCases() {
         ggufTensor("row no multiple of the block", {33}, 2, "Q4_0"),
         ggufTensor("long tensor name", {4}, 0, "64 bytes", ErrorCode::Malformed, std::string(64, 'n')),
         ggufTensor("empty tensor name", {4}, 0, "tensor name", ErrorCode::Malformed, ""),
-        gguf("tensor twice", GgufBuilder().tensor("t", {4}, 0, zeros(4)).tensor("t", {4}, 0, zeros(4)).bytes(), "\"t\" appears twice"),
-        gguf("overlapping tensors", GgufBuilder().tensor("t", {8}, 0, zeros(8)).tensor("u", {8}, 0, zeros(8), 0).bytes(), "\"u\" starts at 0"),
-        gguf("a hole between tensors", GgufBuilder().tensor("t", {8}, 0, zeros(8)).tensor("u", {8}, 0, zeros(8), 64).bytes(), "\"u\" starts at 64"),
+        gguf("tensor twice", GgufBuilder().tensor("t", {4}, 0, zeros(4)).tensor("t", {4}, 0, zeros(4)).bytes(),
+             "\"t\" appears twice"),
+        gguf("overlapping tensors", GgufBuilder().tensor("t", {8}, 0, zeros(8)).tensor("u", {8}, 0, zeros(8), 0).bytes(),
+             "\"u\" starts at 0"),
+        gguf("a hole between tensors", GgufBuilder().tensor("t", {8}, 0, zeros(8)).tensor("u", {8}, 0, zeros(8), 64).bytes(),
+             "\"u\" starts at 64"),
         gguf("offset beyond the file", GgufBuilder().tensor("t", {8}, 0, zeros(8), 1ll << 62).bytes(), "\"t\""),
     };
     return cases;
 }
 
 // A whole tiny model with one key changed, opened as a model's weights.
-Case ggufModel(const std::string& name, const std::string& without, const std::function<void(GgufBuilder&)>& add, ErrorCode code,
-               const std::string& mentions, const std::string& architecture = "llama") {
+Case ggufModel(const std::string& name, const std::string& without, const std::function<void(GgufBuilder&)>& add,
+               ErrorCode code, const std::string& mentions, const std::string& architecture = "llama") {
     return {"GGUF model: " + name,
             [=](const fs::path& folder) {
                 auto builder = tinyGgufKeys(without, architecture);
@@ -369,7 +393,8 @@ Case ggufModel(const std::string& name, const std::string& without, const std::f
 }
 
 Case ggufKey(const std::string& key, std::uint32_t value, ErrorCode code) {
-    return ggufModel(key + " = " + std::to_string(value), key, [=](auto& b) { b.u32("llama." + key, value); }, code, key);
+    return ggufModel(
+        key + " = " + std::to_string(value), key, [=](auto& b) { b.u32("llama." + key, value); }, code, key);
 }
 
 std::vector<Case> ggufModelCases() {
@@ -389,44 +414,73 @@ std::vector<Case> ggufModelCases() {
         ggufKey("attention.sliding_window", 4096, ErrorCode::Unsupported),
         ggufModel("no block_count", "block_count", nothing, ErrorCode::Malformed, "llama.block_count"),
         ggufModel("no epsilon", "attention.layer_norm_rms_epsilon", nothing, ErrorCode::Malformed, "rms_epsilon"),
-        ggufModel("head count of wrong type", "attention.head_count", [](auto& b) { b.text("llama.attention.head_count", "2"); },
-                  ErrorCode::Malformed, "llama.attention.head_count"),
-        ggufModel("head counts by layer", "attention.head_count",
-                  [](auto& b) { b.key("llama.attention.head_count", 9, array(4, 1, raw<std::uint32_t>(2))); }, ErrorCode::Unsupported,
-                  "differs by layer"),
-        ggufModel("yarn", "", [](auto& b) { b.text("llama.rope.scaling.type", "yarn"); }, ErrorCode::Unsupported, "yarn"),
+        ggufModel(
+            "head count of wrong type", "attention.head_count", [](auto& b) { b.text("llama.attention.head_count", "2"); },
+            ErrorCode::Malformed, "llama.attention.head_count"),
+        ggufModel(
+            "head counts by layer", "attention.head_count",
+            [](auto& b) { b.key("llama.attention.head_count", 9, array(4, 1, raw<std::uint32_t>(2))); }, ErrorCode::Unsupported,
+            "differs by layer"),
+        ggufModel(
+            "yarn", "", [](auto& b) { b.text("llama.rope.scaling.type", "yarn"); }, ErrorCode::Unsupported, "yarn"),
         ggufModel("another architecture", "", nothing, ErrorCode::Unsupported, "gemma3", "gemma3"),
-        ggufModel("a part of a split model", "", [](auto& b) { b.u32("split.count", 2); }, ErrorCode::Unsupported, "split.count"),
-        ggufModel("more tokens than rows", "", [](auto& b) { b.texts("tokenizer.ggml.tokens", {"a", "b", "c", "d", "e", "f", "g"}); },
-                  ErrorCode::Malformed, "tokenizer.ggml.tokens"),
-        ggufModel("token id out of range", "", [](auto& b) { b.u32("tokenizer.ggml.eos_token_id", 6); }, ErrorCode::Malformed, "eos_token_id"),
+        ggufModel(
+            "a part of a split model", "", [](auto& b) { b.u32("split.count", 2); }, ErrorCode::Unsupported, "split.count"),
+        ggufModel(
+            "more tokens than rows", "",
+            [](auto& b) {
+                b.texts("tokenizer.ggml.tokens", {"a", "b", "c", "d", "e", "f", "g"});
+            },
+            ErrorCode::Malformed, "tokenizer.ggml.tokens"),
+        ggufModel(
+            "token id out of range", "", [](auto& b) { b.u32("tokenizer.ggml.eos_token_id", 6); }, ErrorCode::Malformed,
+            "eos_token_id"),
         ggufModel("no embedding", "token_embd.weight", nothing, ErrorCode::Malformed, "token_embd.weight"),
-        ggufModel("a tensor missing", "blk.0.ffn_up.weight", nothing, ErrorCode::Malformed, "model.layers.0.mlp.up_proj.weight"),
-        ggufModel("a tensor of another shape", "blk.0.ffn_up.weight", [](auto& b) { b.tensor("blk.0.ffn_up.weight", {16, 8}, 0, zeros(128)); },
-                  ErrorCode::Malformed, "[8, 16]"),
-        ggufModel("a layer too many", "", [](auto& b) { b.tensor("blk.1.attn_q.weight", {8, 8}, 0, zeros(64)); }, ErrorCode::Unsupported,
-                  "blk.1.attn_q.weight"),
-        ggufModel("a negative layer", "", [](auto& b) { b.tensor("blk.-1.attn_q.weight", {8, 8}, 0, zeros(64)); }, ErrorCode::Unsupported,
-                  "blk.-1.attn_q.weight"),
-        ggufModel("an unknown tensor", "", [](auto& b) { b.tensor("blk.0.ssm_a", {8}, 0, zeros(8)); }, ErrorCode::Unsupported, "blk.0.ssm_a"),
-        ggufModel("QK norms in a Llama", "", [](auto& b) { b.tensor("blk.0.attn_q_norm.weight", {4}, 0, zeros(4)); },
-                  ErrorCode::Unsupported, "q_norm"),
-        ggufModel("rope_freqs of another length", "", [](auto& b) { b.tensor("rope_freqs.weight", {3}, 0, zeros(3)); },
-                  ErrorCode::Malformed, "rope_freqs.weight"),
-        ggufModel("rope_freqs of zeros", "", [](auto& b) { b.tensor("rope_freqs.weight", {2}, 0, zeros(2)); }, ErrorCode::Malformed,
-                  "rope_freqs.weight"),
+        ggufModel("a tensor missing", "blk.0.ffn_up.weight", nothing, ErrorCode::Malformed,
+                  "model.layers.0.mlp.up_proj.weight"),
+        ggufModel(
+            "a tensor of another shape", "blk.0.ffn_up.weight",
+            [](auto& b) {
+                b.tensor("blk.0.ffn_up.weight", {16, 8}, 0, zeros(128));
+            },
+            ErrorCode::Malformed, "[8, 16]"),
+        ggufModel(
+            "a layer too many", "",
+            [](auto& b) {
+                b.tensor("blk.1.attn_q.weight", {8, 8}, 0, zeros(64));
+            },
+            ErrorCode::Unsupported, "blk.1.attn_q.weight"),
+        ggufModel(
+            "a negative layer", "",
+            [](auto& b) {
+                b.tensor("blk.-1.attn_q.weight", {8, 8}, 0, zeros(64));
+            },
+            ErrorCode::Unsupported, "blk.-1.attn_q.weight"),
+        ggufModel(
+            "an unknown tensor", "", [](auto& b) { b.tensor("blk.0.ssm_a", {8}, 0, zeros(8)); }, ErrorCode::Unsupported,
+            "blk.0.ssm_a"),
+        ggufModel(
+            "QK norms in a Llama", "", [](auto& b) { b.tensor("blk.0.attn_q_norm.weight", {4}, 0, zeros(4)); },
+            ErrorCode::Unsupported, "q_norm"),
+        ggufModel(
+            "rope_freqs of another length", "", [](auto& b) { b.tensor("rope_freqs.weight", {3}, 0, zeros(3)); },
+            ErrorCode::Malformed, "rope_freqs.weight"),
+        ggufModel(
+            "rope_freqs of zeros", "", [](auto& b) { b.tensor("rope_freqs.weight", {2}, 0, zeros(2)); }, ErrorCode::Malformed,
+            "rope_freqs.weight"),
     };
     const std::vector<std::tuple<std::uint32_t, std::string, std::int64_t>> kOther{
         {23, "IQ4_XS", 256}, {20, "IQ4_NL", 32}, {39, "MXFP4", 32}, {40, "NVFP4", 64}, {34, "TQ1_0", 256}, {28, "F64", 8}};
     for (const auto& [type, typeName, elements] : kOther)
         for (const auto& mentions : {typeName, std::string("blk.0.attn_q.bias")})
-            cases.push_back(ggufModel(typeName + " names " + mentions, "",
-                                      [=](auto& b) {
-                                          const auto& info = *findGgufType(type);
-                                          b.tensor("blk.0.attn_q.bias", {elements}, type,
-                                                   std::string(static_cast<std::size_t>(elements) / info.blockElements * info.blockBytes, '\0'));
-                                      },
-                                      ErrorCode::Unsupported, mentions));
+            cases.push_back(ggufModel(
+                typeName + " names " + mentions, "",
+                [=](auto& b) {
+                    const auto& info = *findGgufType(type);
+                    b.tensor("blk.0.attn_q.bias", {elements}, type,
+                             std::string(static_cast<std::size_t>(elements) / info.blockElements * info.blockBytes, '\0'));
+                },
+                ErrorCode::Unsupported, mentions));
     return cases;
 }
 

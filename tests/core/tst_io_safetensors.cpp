@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string sha(const std::string& bytes) {
-    return QCryptographicHash::hash(QByteArrayView(bytes.data(), static_cast<qsizetype>(bytes.size())), QCryptographicHash::Sha256)
+    return QCryptographicHash::hash(QByteArrayView(bytes.data(), static_cast<qsizetype>(bytes.size())),
+                                    QCryptographicHash::Sha256)
         .toHex()
         .toStdString();
 }
@@ -81,9 +82,9 @@ private slots:
         QTemporaryDir folder;
         const fs::path file = folder.filePath("ours.safetensors").toStdString();
         const std::vector<std::pair<TensorToWrite, std::string>> tensors{
-            {{"odd", "BF16", {3}}, "abcdef"},       {{"weights é", "F32", {2, 3}}, std::string(24, 'w')},
-            {{"none", "F16", {0, 4}}, ""},          {{"scalar", "I64", {}}, raw<std::int64_t>(-5)},
-            {{"half", "F16", {1}}, "hh"},           {{"ids", "I32", {2}}, raw<std::int32_t>(1) + raw<std::int32_t>(-2)},
+            {{"odd", "BF16", {3}}, "abcdef"}, {{"weights é", "F32", {2, 3}}, std::string(24, 'w')},
+            {{"none", "F16", {0, 4}}, ""},    {{"scalar", "I64", {}}, raw<std::int64_t>(-5)},
+            {{"half", "F16", {1}}, "hh"},     {{"ids", "I32", {2}}, raw<std::int32_t>(1) + raw<std::int32_t>(-2)},
         };
         std::vector<TensorToWrite> header;
         for (const auto& tensor : tensors)
@@ -98,8 +99,11 @@ private slots:
         const auto read = readJsonFile(folder.filePath("read.json").toStdString());
         QCOMPARE(read["metadata"]["note"].get<std::string>(), std::string("\"quoted\""));
         QCOMPARE(read["tensors"].size(), tensors.size());
-        const std::map<std::string, std::string> kTorch{
-            {"BF16", "torch.bfloat16"}, {"F32", "torch.float32"}, {"F16", "torch.float16"}, {"I64", "torch.int64"}, {"I32", "torch.int32"}};
+        const std::map<std::string, std::string> kTorch{{"BF16", "torch.bfloat16"},
+                                                        {"F32", "torch.float32"},
+                                                        {"F16", "torch.float16"},
+                                                        {"I64", "torch.int64"},
+                                                        {"I32", "torch.int32"}};
         for (const auto& [tensor, bytes] : tensors) {
             const auto& found = read["tensors"][tensor.name];
             QCOMPARE(found["sha"].get<std::string>(), sha(bytes));

@@ -203,7 +203,7 @@ private Q_SLOTS:
         QTemporaryDir folder;
         const Mixers mixers = hybrid();
         const fs::path run = writeRun(fs::path(folder.path().toStdString()) / "run", mixers);
-        const ModelPtr student = orFail(openModel(run, {.device = "cpu", .threads = 2}));
+        const ModelPtr student = orFail(openModel(run, cpuRun()));
         QCOMPARE(student->mixers().size(), std::size_t(3));
         QCOMPARE(student->mixers().at(1).window, std::int64_t(5));
         QCOMPARE(student->mixers().at(1).sinks, std::int64_t(2));
@@ -235,7 +235,7 @@ private Q_SLOTS:
         const fs::path high = writeRun(base / "high", {{7, randomLinear(m_model->linearShape(), 1)}});
         QVERIFY(messageOf(high).find("layer 7") != std::string::npos);
         const fs::path wrong = writeRun(base / "wrong", {{1, randomLinear({2, 24, 64, 1e-5}, 1)}});
-        const auto opened = openModel(wrong, {.device = "cpu"});
+        const auto opened = openModel(wrong, cpuRun());
         QVERIFY(!opened);
         QVERIFY(opened.error().message.find("model.layers.1.linear_attn.") != std::string::npos);
     }
@@ -268,7 +268,7 @@ private Q_SLOTS:
             writer.write(info.name, values.const_data_ptr(), values.nbytes());
         }
         writer.finish();
-        const ModelPtr exported = orFail(openModel(out, {.device = "cpu", .threads = 2}));
+        const ModelPtr exported = orFail(openModel(out, cpuRun()));
         QVERIFY(at::equal(logitsOf(*exported, exported->mixers(), m_ids), logitsOf(*m_model, hybrid(), m_ids)));
         QVERIFY(!orFail(generate(*exported, {5, 6, 7}, {.tokens = 5})).ids.empty());
         config["linnet"]["converted_layers"] = {0, 1};

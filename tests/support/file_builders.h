@@ -68,7 +68,8 @@ public:
         return *this;
     }
     std::string bytes() const {
-        std::string all = raw(magic) + raw(version) + raw(m_tensorCount + extraTensors) + raw(m_keyCount + extraKeys) + m_keys + m_infos;
+        std::string all =
+            raw(magic) + raw(version) + raw(m_tensorCount + extraTensors) + raw(m_keyCount + extraKeys) + m_keys + m_infos;
         if (!m_data.empty())
             all.resize((all.size() + alignment - 1) / alignment * alignment, '\0');
         return all + m_data;
@@ -86,10 +87,10 @@ inline std::string zeros(std::int64_t floats) {
 // The tensors of a one-layer model with hidden size 8, two heads of 4, one key/value head, 16 in the middle, 6 tokens.
 inline void addTinyTensors(GgufBuilder& builder, const std::string& without = {}) {
     const std::vector<std::pair<std::string, std::vector<std::int64_t>>> kTensors{
-        {"token_embd.weight", {8, 6}},         {"blk.0.attn_norm.weight", {8}},   {"blk.0.attn_q.weight", {8, 8}},
-        {"blk.0.attn_k.weight", {8, 4}},       {"blk.0.attn_v.weight", {8, 4}},   {"blk.0.attn_output.weight", {8, 8}},
-        {"blk.0.ffn_norm.weight", {8}},        {"blk.0.ffn_gate.weight", {8, 16}}, {"blk.0.ffn_up.weight", {8, 16}},
-        {"blk.0.ffn_down.weight", {16, 8}},    {"output_norm.weight", {8}},
+        {"token_embd.weight", {8, 6}},      {"blk.0.attn_norm.weight", {8}},    {"blk.0.attn_q.weight", {8, 8}},
+        {"blk.0.attn_k.weight", {8, 4}},    {"blk.0.attn_v.weight", {8, 4}},    {"blk.0.attn_output.weight", {8, 8}},
+        {"blk.0.ffn_norm.weight", {8}},     {"blk.0.ffn_gate.weight", {8, 16}}, {"blk.0.ffn_up.weight", {8, 16}},
+        {"blk.0.ffn_down.weight", {16, 8}}, {"output_norm.weight", {8}},
     };
     for (const auto& [name, dims] : kTensors)
         if (name != without)
@@ -100,8 +101,8 @@ inline GgufBuilder tinyGgufKeys(const std::string& without = {}, const std::stri
     GgufBuilder builder;
     builder.text("general.architecture", architecture);
     const std::vector<std::pair<std::string, std::uint32_t>> kNumbers{
-        {"block_count", 1},          {"context_length", 64},         {"embedding_length", 8},
-        {"feed_forward_length", 16}, {"attention.head_count", 2},    {"attention.head_count_kv", 1},
+        {"block_count", 1},          {"context_length", 64},      {"embedding_length", 8},
+        {"feed_forward_length", 16}, {"attention.head_count", 2}, {"attention.head_count_kv", 1},
     };
     for (const auto& [key, value] : kNumbers)
         if (key != without)
@@ -113,12 +114,18 @@ inline GgufBuilder tinyGgufKeys(const std::string& without = {}, const std::stri
 
 // config.json of the same model.
 inline core::Json tinyConfig() {
-    return {{"model_type", "llama"},     {"architectures", {"LlamaForCausalLM"}},
-            {"hidden_size", 8},          {"num_hidden_layers", 1},
-            {"num_attention_heads", 2},  {"num_key_value_heads", 1},
-            {"intermediate_size", 16},   {"vocab_size", 6},
-            {"rms_norm_eps", 1e-5},      {"max_position_embeddings", 64},
-            {"tie_word_embeddings", true}, {"torch_dtype", "float32"}};
+    return {{"model_type", "llama"},
+            {"architectures", {"LlamaForCausalLM"}},
+            {"hidden_size", 8},
+            {"num_hidden_layers", 1},
+            {"num_attention_heads", 2},
+            {"num_key_value_heads", 1},
+            {"intermediate_size", 16},
+            {"vocab_size", 6},
+            {"rms_norm_eps", 1e-5},
+            {"max_position_embeddings", 64},
+            {"tie_word_embeddings", true},
+            {"torch_dtype", "float32"}};
 }
 
 } // namespace linnet::tests

@@ -58,7 +58,8 @@ def make(folder, name, classes, settings, changes):
     tiny_teachers.save_tokenizer(str(folder / name), 300)
     if changes.get("old_keys"):
         old_keys(folder / name / "config.json")
-    return model.float()
+    # read again: a cast of the model would also round its rotary frequencies
+    return AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float32, attn_implementation="eager").eval()
 
 
 def answers(model, folder, name):

@@ -10,15 +10,20 @@
 
 namespace linnet::tests {
 
+inline core::RunOptions cpuRun() {
+    core::RunOptions options;
+    options.device = "cpu";
+    options.threads = 2;
+    return options;
+}
+
 class TinyModels {
 public:
     // An empty message where the models were made.
     QString make(const QStringList& names = {}) { return runOracle("make_models.py", QStringList{"tiny", m_folder.path()} + names); }
     std::filesystem::path folder(const QString& name) const { return m_folder.filePath(name).toStdString(); }
     core::ModelPtr open(const QString& name, bool streamed = false) const {
-        core::RunOptions options;
-        options.device = "cpu";
-        options.threads = 2;
+        core::RunOptions options = cpuRun();
         options.streamed = streamed;
         return core::orFail(core::openModel(folder(name), options));
     }
@@ -37,7 +42,8 @@ public:
     }
     at::Tensor idBatch(const QString& name) const { // [3, 33]
         std::vector<at::Tensor> rows;
-        for (const auto& row : numbers(name)["ids"])
+        const core::Json all = numbers(name);
+        for (const auto& row : all["ids"])
             rows.push_back(at::tensor(row.get<std::vector<std::int64_t>>(), at::kLong));
         return at::stack(rows);
     }
