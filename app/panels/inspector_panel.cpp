@@ -115,7 +115,7 @@ void InspectorPanel::refresh() {
         return;
     }
     const auto& head = profile->layers[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)];
-    const QLocale locale = QLocale::c();
+    const QLocale locale(QLocale::English);
     m_numbers->setText(numbersTable(head));
     m_sample->setText(tr("n = %1 sequences of %2 tokens (%3); ± is one standard error over sequences")
                           .arg(locale.toString(static_cast<qlonglong>(profile->sequences)), locale.toString(static_cast<qlonglong>(profile->seqLen)),

@@ -21,7 +21,7 @@ namespace {
 using widgets::StepState;
 
 QString whole(std::int64_t value) {
-    return QLocale::c().toString(static_cast<qlonglong>(value));
+    return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); // 1,000: the C locale has no groups
 }
 
 QString bytes(std::uint64_t count) {
