@@ -121,7 +121,7 @@ void Session::profileTeacher() {
     Job job;
     job.kind = JobKind::Profile;
     job.recipe = m_recipe.recipe();
-    if (m_teacher->device == "cpu")
+    if (m_teacher->device.starts_with("cpu"))
         job.recipe.calibrationTokens = std::min(job.recipe.calibrationTokens, kProfileWindows * job.recipe.seqLen);
     submit(std::move(job), tr("Profiling"));
 }
