@@ -2,6 +2,8 @@
 
 #include "core/convert/convert.h"
 
+#include <algorithm>
+
 namespace linnet::app {
 
 core::RunOptions Cli::runOptions() const {
@@ -34,6 +36,25 @@ CLI::App* Cli::add(CLI::App& parent, const std::string& name, const std::string&
 
 namespace {
 
+// CLI11 says only that a subcommand is required: names the word that is none.
+std::string parseErrorText(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
+    const CLI::App* at = &app;
+    for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+        std::vector<std::string> known;
+        for (const auto* command : at->get_subcommands([](const CLI::App*) { return true; }))
+            known.push_back(command->get_name());
+        if (known.empty())
+            break;
+        const auto found = std::find(known.begin(), known.end(), argv[i]);
+        if (found == known.end()) {
+            const auto nearest = core::nearestName(argv[i], known);
+            return std::string("unknown command \"") + argv[i] + "\"" + (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?");
+        }
+        at = at->get_subcommand(*found);
+    }
+    return error.what();
+}
+
 int run(int argc, char** argv) {
     const SignalStop signals;
     GlobalOptions options;
@@ -54,7 +75,7 @@ int run(int argc, char** argv) {
             return app.exit(error); // --help, --version
         for (int i = 1; i < argc; ++i) // a wrong option may stand before --json is parsed
             options.json = options.json || std::string(argv[i]) == "--json";
-        return console.error({core::ErrorCode::Usage, std::string(error.what()) + " (linnet-cli --help tells more)", {}});
+        return console.error({core::ErrorCode::Usage, parseErrorText(error, app, argc, argv) + " (linnet-cli --help tells more)", {}});
     }
     const auto result = cli.chosen();
     return result ? 0 : console.error(result.error());

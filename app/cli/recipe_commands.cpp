@@ -28,8 +28,10 @@ void create(Cli& cli, const NewArguments& a) {
     recipe.keep = a.keep.empty() ? KeepRule{KeepRule::Kind::Method, (info.config.layers * 22 + 15) / 30, {}, "", "bypass"} : parseKeepRule(a.keep);
     if (recipe.keep.kind == KeepRule::Kind::File) // the rule's path is the caller's; the file's is relative to the recipe
         recipe.keep.file = std::filesystem::absolute(recipe.keep.file).string();
-    if (const auto errors = validateRecipe(recipe, info.config.layers, info.config.heads); !errors.empty())
+    if (auto errors = validateRecipe(recipe, info.config.layers, info.config.heads); !errors.empty()) {
+        errors.front().code = ErrorCode::Usage; // no file is malformed here: an option is wrong
         throw Failure{errors.front()};
+    }
     orFail(writeRecipe(a.out, recipe));
     cli.console.result(parseJson(recipeToText(recipe), a.out), "wrote " + a.out);
 }

@@ -38,6 +38,12 @@ Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, c
             throw Failure{errors.front()};
         if (recipe.keep.kind == KeepRule::Kind::Method)
             checkMethod(recipe.keep.method);
+        if (recipe.convention != "chunked")
+            fail(ErrorCode::Unsupported, "evaluate.convention \"" + recipe.convention + "\": a conversion evaluates token windows, chunked; linnet-cli eval has " +
+                                             "the other one", {{"key", "evaluate.convention"}, {"found", recipe.convention}});
+        if (recipe.evaluateSeqLen > 0 && recipe.seqLen % recipe.evaluateSeqLen != 0)
+            fail(ErrorCode::Unsupported, "evaluate.seq_len " + std::to_string(recipe.evaluateSeqLen) + " does not divide data.seq_len " + std::to_string(recipe.seqLen),
+                 {{"key", "evaluate.seq_len"}, {"found", std::to_string(recipe.evaluateSeqLen)}});
         Recipe frozen = recipe; // absolute paths: the folder must go on from anywhere on this machine
         frozen.teacherSource = recipe.teacherSource == "default" ? defaultTeacher().string() : resolvePath(recipe, recipe.teacherSource).string();
         for (auto& text : frozen.dataText)

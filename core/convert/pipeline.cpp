@@ -82,6 +82,8 @@ void Pipeline::data() {
         report["tokens"] = slices.calibration.tokens() + slices.selection.tokens() + slices.evaluation.tokens();
     });
     m_slices = loadSlices(m_run.file("samples.safetensors"));
+    if (const auto length = m_recipe.evaluateSeqLen; length > 0) // the same tokens in shorter windows
+        m_slices.evaluation = {m_slices.evaluation.ids, m_slices.evaluation.tokens() / length, length};
 }
 
 void Pipeline::select() {

@@ -114,6 +114,8 @@ class TestCliContract : public QObject {
         writeFile(path("head.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"70": {"beta": 0.5}}})"));
         writeFile(path("beta.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"0": {"beta": 1.5}}})"));
         writeFile(path("locked.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"0": {"locked": ["bta"]}}})"));
+        writeFile(path("word.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("evaluate": {"convention": "word"})"));
+        writeFile(path("window.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("evaluate": {"seq_len": 20})"));
         writeFile(path("deep.json"), QByteArray(100000, '['));
         writeFile(path("empty.json"), "");
         writeFile(path("empty.txt"), "");
@@ -283,6 +285,8 @@ private Q_SLOTS:
         const auto row = [](const char* name, const QString& line, int code, const QString& culprit) { QTest::newRow(name) << line << code << culprit; };
         row("no command", "", 2, "subcommand");
         row("unknown command", "transmogrify x", 2, "transmogrify");
+        row("near command", "convrt x", 2, "did you mean \"convert\"");
+        row("unknown subcommand", "recipe shw x", 2, "shw");
         row("no argument", "info", 2, "MODEL");
         row("unknown option", "info llama --frobnicate", 2, "--frobnicate");
         row("too many arguments", "info llama other", 2, "other");
@@ -327,11 +331,11 @@ private Q_SLOTS:
         row("greedy and sampling", "generate llama --prompt a --greedy --top-k 5", 2, "--greedy");
         row("chat without template", "generate llama --prompt a --chat", 1, "template");
         row("profile no text", "profile llama --data absent.txt", 1, "absent.txt");
-        row("profile short text", "profile llama --data short.txt --seq-len 512", 1, "512");
-        row("profile empty text", "profile llama --data empty.txt --seq-len 32", 1, "32");
+        row("profile short text", "profile llama --data short.txt --seq-len 512", 2, "512");
+        row("profile empty text", "profile llama --data empty.txt --seq-len 32", 2, "32");
         row("profile seq-len", "profile llama --data text.txt --seq-len 1", 2, "1");
         row("profile tokens", "profile llama --data text.txt --tokens -5", 2, "-5");
-        row("profile of a student", "profile run --data text.txt --seq-len 32 --tokens 64", 1, "run");
+        row("profile of a student", "profile run --data text.txt --seq-len 32 --tokens 64", 1, "layer");
         row("bad line of text", "profile llama --data bad.jsonl --seq-len 4", 1, "bad.jsonl");
         row("self what", "eval llama --data self:x --seq-len 32", 2, "self:x");
         row("self none", "eval llama --data self:0 --seq-len 32", 2, "self:0");
@@ -359,6 +363,8 @@ private Q_SLOTS:
         row("convert no run", "convert recipe.json", 2, "--run");
         row("convert no text", "convert notext.json --run refused", 1, "absent.txt");
         row("convert too few tokens", "convert hungry.json --run refused", 1, "token");
+        row("convert word", "convert word.json --run refused", 1, "evaluate.convention");
+        row("convert window", "convert window.json --run refused", 1, "evaluate.seq_len");
         row("convert later method", "convert later.json --run refused", 1, "greedy");
         row("convert into a run", "convert recipe.json --run run", 2, "run");
         row("convert into a file", "convert recipe.json --run text.txt", 2, "text.txt");

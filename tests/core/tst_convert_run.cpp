@@ -298,6 +298,16 @@ private Q_SLOTS:
         }
     }
 
+    void shorterEvaluationWindows() {
+        Recipe wanted = recipe();
+        wanted.evaluateSeqLen = 8;
+        wanted.align.steps = 2;
+        const auto report = convertTo(run("short windows"), wanted, false);
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        QCOMPARE(report->evaluation.at("student").seqLen, std::int64_t(8));
+        QCOMPARE(report->evaluation.at("student").tokens, std::int64_t(6 * 4 * 7));
+    }
+
     void everythingKept() {
         const auto report = convertTo(run("all kept"), m_teachers.recipe("llama", "first:4"));
         QVERIFY2(report, qPrintable(messageOf(report)));
