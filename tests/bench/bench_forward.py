@@ -49,7 +49,7 @@ def decode(tokens, count):
     following = out.logits.argmax(-1)
     start = time.perf_counter()
     for _ in range(count):
-        out = model(following, cache=out.past_key_values, use_cache=True)
+        out = model(following, cache=out.cache, use_cache=True)
         following = out.logits.argmax(-1)
     return (time.perf_counter() - start) * 1e3
 
