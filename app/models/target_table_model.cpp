@@ -136,10 +136,12 @@ TargetTableModel::Check TargetTableModel::check(TargetField field, double value)
 }
 
 QVariant TargetTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole)) // narrow columns cut the names
+    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole))
         return {};
-    static const char* const names[] = {"head", "field", "measured", "automatic", "user", "locked"};
-    return section >= 0 && section < ColumnCount ? tr(names[section]) : QVariant();
+    const QStringList names = role == Qt::DisplayRole ? QStringList{tr("head"), tr("field"), tr("measured"), tr("auto"), tr("user"), tr("lock")}
+                                                      : QStringList{tr("layer and head"), tr("what is set"), tr("measured by the profile"), tr("automatic value of the start"),
+                                                                    tr("your value; empty = automatic"), tr("kept through alignment")};
+    return names.value(section);
 }
 
 QVariant TargetTableModel::data(const QModelIndex& index, int role) const {

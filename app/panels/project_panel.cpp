@@ -202,7 +202,7 @@ void ProjectPanel::showSteps() {
     showOpenStep(busy);
     if (!teacher) {
         for (const char* step : {"profile", "layers", "targets", "run", "evaluate", "export"})
-            m_rail->setStep(id(step), StepState::Blocked, tr("open a model first"));
+            m_rail->setStep(id(step), StepState::Todo, tr("open a model first")); // Blocked is for what is wrong
         return;
     }
     const auto* profile = m_session->profile();
@@ -255,7 +255,7 @@ void ProjectPanel::showRunSteps() {
     const bool measured = run && student != run->evaluation.end();
     m_rail->setStep(QStringLiteral("evaluate"), measured ? stale ? StepState::Stale : StepState::Done : StepState::Todo,
                     measured ? tr("perplexity %1").arg(student->second.perplexity, 0, 'f', 2) : tr("part of the run"));
-    m_rail->setStep(QStringLiteral("export"), !done ? StepState::Blocked : m_exported ? StepState::Done : StepState::Todo,
+    m_rail->setStep(QStringLiteral("export"), done && m_exported ? StepState::Done : StepState::Todo,
                     !done ? tr("after a finished run") : m_exported ? tr("written") : tr("ready"));
 }
 

@@ -31,9 +31,12 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
     m_table->verticalHeader()->hide();
     m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
     m_table->horizontalHeader()->setMinimumSectionSize(36);
-    m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
-    for (const int column : {TargetTableModel::Head, TargetTableModel::Field, TargetTableModel::Locked})
-        m_table->horizontalHeader()->setSectionResizeMode(column, QHeaderView::ResizeToContents);
+    QFont small = font(); // six columns in a dock
+    small.setPointSizeF(small.pointSizeF() * 0.9);
+    m_table->setFont(small);
+    m_table->horizontalHeader()->setFont(small);
+    m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    m_table->horizontalHeader()->setSectionResizeMode(TargetTableModel::User, QHeaderView::Stretch);
     const auto button = [this](const QString& text, const QString& name, const QString& hint, auto&& slot) {
         auto* made = new QPushButton(text);
         made->setObjectName(name);
@@ -46,6 +49,7 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
     m_copy = button(tr("Copy"), QStringLiteral("copyTargetsButton"), tr("Selected rows (or all) as tab-separated text"), [this] { copy(); });
     m_paste = button(tr("Paste"), QStringLiteral("pasteTargetsButton"), tr("One value for all selected rows, or one line a row"), [this] { paste(); });
     m_caption = new QLabel;
+    m_caption->setWordWrap(true);
     m_message = new QLabel;
     m_message->setObjectName(QStringLiteral("targetsMessage"));
     m_message->setWordWrap(true);
@@ -88,7 +92,7 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
 void TargetsPanel::refresh() {
     const auto heads = m_session->selection()->selected().size();
     m_stack->setCurrentIndex(heads > 0 ? 1 : 0);
-    m_caption->setText(tr("%n head(s) selected; an empty user value is automatic", nullptr, static_cast<int>(heads)));
+    m_caption->setText(tr("%n head(s) selected; no user value: automatic", nullptr, static_cast<int>(heads)));
     m_message->hide();
 }
 

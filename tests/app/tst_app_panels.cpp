@@ -294,7 +294,7 @@ private Q_SLOTS:
         app::ProjectPanel panel(m_session.get());
         const auto step = [&](int i) { return panel.findChild<widgets::StepRail*>()->steps()[i]; };
         QVERIFY(!panel.findChild<QWidget*>(QStringLiteral("emptyProject"))->isHidden());
-        QVERIFY(step(1).state == widgets::StepState::Blocked);
+        QCOMPARE(step(1).reason, QStringLiteral("open a model first"));
         adopt();
         QVERIFY(panel.findChild<QWidget*>(QStringLiteral("emptyProject"))->isHidden());
         QVERIFY(!panel.findChild<QWidget*>(QStringLiteral("teacherCard"))->isHidden());
@@ -308,7 +308,12 @@ private Q_SLOTS:
         QCOMPARE(step(3).reason, QStringLiteral("automatic"));
         recipe()->setTarget({{0, 0}, {1, 0}}, TargetField::Beta, 0.5);
         QCOMPARE(step(3).reason, QStringLiteral("2 head(s) set by hand"));
-        QVERIFY(step(6).state == widgets::StepState::Blocked);
+        QCOMPARE(step(6).reason, QStringLiteral("after a finished run"));
+        auto misfit = recipe()->recipe();
+        misfit.keep = core::parseKeepRule("layers:17");
+        recipe()->replace(misfit, QStringLiteral("misfit"));
+        QVERIFY(step(2).state == widgets::StepState::Blocked);
+        QVERIFY(step(4).state == widgets::StepState::Blocked);
         QVERIFY2(panel.minimumSizeHint().width() <= 270, qPrintable(QString::number(panel.minimumSizeHint().width())));
     }
 };
