@@ -10,7 +10,7 @@
 namespace linnet::widgets {
 namespace {
 
-constexpr int kRefreshMs = 33;
+constexpr int kRefreshMs = 32;
 constexpr double kRawOpacity = 0.25;
 constexpr double kHoverReach = 48; // pixels from the pointer to the nearest point
 constexpr double kLongestSmoothStroke = 30; // up and down, in heights of the curve
@@ -53,7 +53,6 @@ CurvePlot::CurvePlot(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("No c
     p.installEventFilter(this);
 
     m_timer.setSingleShot(true);
-    m_timer.setInterval(kRefreshMs);
     connect(&m_timer, &QTimer::timeout, this, &CurvePlot::refresh);
     connect(&p, &QCustomPlot::mouseWheel, this, [this](QWheelEvent* e) {
         if (plot().axisRect()->rect().contains(e->position().toPoint()))
@@ -234,12 +233,14 @@ void CurvePlot::userMoved() {
 // ---- redrawing ---------------------------------------------------------------------------------------------------
 
 void CurvePlot::schedule() {
+    // Counted from the start of the last redraw, so that its own work does not lower the rate.
     if (!m_timer.isActive())
-        m_timer.start();
+        m_timer.start(int(m_sinceRefresh.isValid() ? std::max<qint64>(0, kRefreshMs - m_sinceRefresh.elapsed()) : 0));
 }
 
 void CurvePlot::refresh() {
     m_refreshing = true;
+    m_sinceRefresh.start();
     if (m_follows) {
         double from = kInfinity, to = -kInfinity;
         for (const auto& curve : m_curves)

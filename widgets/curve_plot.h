@@ -4,6 +4,7 @@
 #include "widgets/curve_series.h"
 #include "widgets/plot_widget.h"
 
+#include <QElapsedTimer>
 #include <QTimer>
 #include <memory>
 #include <optional>
@@ -99,6 +100,7 @@ private:
     std::optional<Hover> m_hover;
     std::optional<double> m_cursor;
     QTimer m_timer;
+    QElapsedTimer m_sinceRefresh;
     QString m_emptyText;
     double m_smoothing = 0;
     bool m_log = false, m_follows = true, m_refreshing = false, m_legendStale = false;
