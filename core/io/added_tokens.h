@@ -40,7 +40,7 @@ private:
         std::map<char, std::size_t> children;
         int token = -1;
     };
-    std::vector<Node> m_nodes; // a trie; [0] is the root
+    std::vector<Node> m_nodes;       // a trie; [0] is the root
     std::array<bool, 256> m_first{}; // bytes that some token starts with
     std::vector<AddedToken> m_tokens;
 };

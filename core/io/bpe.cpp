@@ -20,8 +20,8 @@ std::uint64_t pairKey(TokenId left, TokenId right) {
 
 } // namespace
 
-Bpe::Bpe(TextMap<TokenId> vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
-         const BpeOptions& options, const std::string& origin)
+Bpe::Bpe(TextMap<TokenId> vocabulary, const std::vector<std::pair<std::string, std::string>>& merges, const BpeOptions& options,
+         const std::string& origin)
     : m_vocabulary(std::move(vocabulary)), m_fuseUnknown(options.fuseUnknown), m_ignoreMerges(options.ignoreMerges) {
     if (m_vocabulary.empty())
         fail(ErrorCode::Malformed, origin + ": the vocabulary is empty", {{"file", origin}});

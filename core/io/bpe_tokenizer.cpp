@@ -98,9 +98,9 @@ private:
 
 BpeTokenizer::BpeTokenizer(TokenizerParts parts, TokenizerIdentity identity)
     : m_texts(textsById(parts, identity.origin)), m_rawTokens(finder(parts, false)), m_normalizedTokens(finder(parts, true)),
-      m_kind(std::move(parts.kind)), m_normalizer(std::move(parts.normalizer)),
-      m_pretokenizer(std::move(parts.pretokenizer)), m_bpe(std::move(parts.bpe)), m_prefix(std::move(parts.prefix)),
-      m_suffix(std::move(parts.suffix)), m_identity(std::move(identity)) {}
+      m_kind(std::move(parts.kind)), m_normalizer(std::move(parts.normalizer)), m_pretokenizer(std::move(parts.pretokenizer)),
+      m_bpe(std::move(parts.bpe)), m_prefix(std::move(parts.prefix)), m_suffix(std::move(parts.suffix)),
+      m_identity(std::move(identity)) {}
 
 std::vector<TokenId> BpeTokenizer::encode(std::string_view utf8, bool addSpecial) const {
     const std::string text = replaceInvalidUtf8(utf8);

@@ -10,14 +10,15 @@ namespace linnet::core::jinja {
 namespace {
 
 constexpr std::size_t kMaxSteps = 2'000'000; // a long conversation takes some ten thousand
-constexpr int kMaxValueDepth = 200; // of lists and dicts within each other: whoever walks them recurses
+constexpr int kMaxValueDepth = 200;          // of lists and dicts within each other: whoever walks them recurses
 
 using Kind = Expression::Kind;
 
 Value arithmetic(const std::string& op, std::int64_t a, std::int64_t b) {
     std::int64_t result = 0;
-    if (op == "+" ? __builtin_add_overflow(a, b, &result)
-                  : op == "-" ? __builtin_sub_overflow(a, b, &result) : op == "*" && __builtin_mul_overflow(a, b, &result))
+    if (op == "+"   ? __builtin_add_overflow(a, b, &result)
+        : op == "-" ? __builtin_sub_overflow(a, b, &result)
+                    : op == "*" && __builtin_mul_overflow(a, b, &result))
         typeError("a whole number grows beyond 64 bits");
     if (op == "+" || op == "-" || op == "*")
         return result;
@@ -110,18 +111,24 @@ Value Evaluator::evaluate(const Expression& expression) {
 Value Evaluator::compute(const Expression& expression) {
     const auto child = [&](std::size_t i) { return evaluate(*expression.children[i]); };
     switch (expression.kind) {
-    case Kind::Literal: return expression.value;
-    case Kind::Name: return name(expression.text);
+    case Kind::Literal:
+        return expression.value;
+    case Kind::Name:
+        return name(expression.text);
     case Kind::List:
     case Kind::Tuple:
-    case Kind::Dict: return collection(expression);
-    case Kind::Attribute: return attribute(child(0), expression.text);
+    case Kind::Dict:
+        return collection(expression);
+    case Kind::Attribute:
+        return attribute(child(0), expression.text);
     case Kind::Item: {
         const Value object = child(0);
         return item(object, child(1));
     }
-    case Kind::Slice: return slice(expression);
-    case Kind::Call: return call(expression);
+    case Kind::Slice:
+        return slice(expression);
+    case Kind::Call:
+        return call(expression);
     case Kind::Filter: {
         const Value value = child(0);
         return applyFilter(expression.text, value, arguments(expression));
@@ -130,9 +137,12 @@ Value Evaluator::compute(const Expression& expression) {
         const Value value = child(0);
         return applyTest(expression.text, value, arguments(expression));
     }
-    case Kind::Unary: return unary(expression);
-    case Kind::Binary: return binary(expression);
-    case Kind::Compare: return comparison(expression);
+    case Kind::Unary:
+        return unary(expression);
+    case Kind::Binary:
+        return binary(expression);
+    case Kind::Compare:
+        return comparison(expression);
     case Kind::Conditional:
         if (child(0).truthy())
             return child(1);

@@ -109,8 +109,8 @@ Value map(const Value& value, const Arguments& arguments) {
     if (!attribute && (arguments.positional.empty() || !arguments.positional[0].text()))
         typeError("map needs the name of a filter or an attribute");
     for (const Value& item : iterate(value)) {
-        Value result = attribute ? member(item, *attribute)
-                                 : applyFilter(*arguments.positional[0].text(), item, rest(arguments, 1));
+        Value result =
+            attribute ? member(item, *attribute) : applyFilter(*arguments.positional[0].text(), item, rest(arguments, 1));
         out.items.push_back(result.isUndefined() && fallback ? *fallback : std::move(result));
     }
     return out;

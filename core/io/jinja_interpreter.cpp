@@ -47,25 +47,37 @@ private:
     Flow execute(const Statement& statement) {
         step(statement.line);
         switch (statement.kind) {
-        case Kind::Text: write(statement.text); break;
-        case Kind::Output: write(evaluate(*statement.expression).str()); break;
+        case Kind::Text:
+            write(statement.text);
+            break;
+        case Kind::Output:
+            write(evaluate(*statement.expression).str());
+            break;
         case Kind::If:
             for (const auto& [condition, body] : statement.branches)
                 if (!condition || evaluate(*condition).truthy())
                     return execute(body);
             break;
-        case Kind::For: return loop(statement);
-        case Kind::Set: assign(statement); break;
+        case Kind::For:
+            return loop(statement);
+        case Kind::Set:
+            assign(statement);
+            break;
         case Kind::SetBlock: {
             std::string before = std::exchange(m_out, {});
             const Flow flow = execute(statement.body);
             define(statement.targets[0], std::exchange(m_out, std::move(before)));
             return flow;
         }
-        case Kind::Macro: define(statement.text, macro(statement)); break;
-        case Kind::Group: return execute(statement.body);
-        case Kind::Break: return Flow::Break;
-        case Kind::Continue: return Flow::Continue;
+        case Kind::Macro:
+            define(statement.text, macro(statement));
+            break;
+        case Kind::Group:
+            return execute(statement.body);
+        case Kind::Break:
+            return Flow::Break;
+        case Kind::Continue:
+            return Flow::Continue;
         }
         return Flow::On;
     }
@@ -119,8 +131,9 @@ private:
     static Value loopVariable(const std::vector<Value>& items, std::size_t index) {
         const auto at = static_cast<std::int64_t>(index), count = static_cast<std::int64_t>(items.size());
         Dict loop;
-        loop.items = {{"index", Value(at + 1)},         {"index0", Value(at)},          {"revindex", Value(count - at)},
-                      {"revindex0", Value(count - at - 1)}, {"first", Value(at == 0)}, {"last", Value(at + 1 == count)},
+        loop.items = {{"index", Value(at + 1)},        {"index0", Value(at)},
+                      {"revindex", Value(count - at)}, {"revindex0", Value(count - at - 1)},
+                      {"first", Value(at == 0)},       {"last", Value(at + 1 == count)},
                       {"length", Value(count)}};
         if (index > 0)
             loop.set("previtem", items[index - 1]);

@@ -73,7 +73,7 @@ private:
         const char sign = tag + 2 < m_source.size() ? m_source[tag + 2] : '\0';
         if (type && sign == '-')
             text = stripRight(text);
-        else if (type && type != '{' && sign != '+') { // lstrip_blocks: white space between line start and tag goes
+        else if (type && type != '{' && sign != '+') {          // lstrip_blocks: white space between line start and tag goes
             const std::size_t lineStart = text.rfind('\n') + 1; // npos + 1 is 0
             if ((lineStart > 0 || m_lineStarts) && stripLeft(text.substr(lineStart)).empty())
                 text = text.substr(0, lineStart);

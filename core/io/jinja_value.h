@@ -74,8 +74,8 @@ public:
     double number() const;        // of any number
 
     bool truthy() const;
-    std::string str() const;  // as Python's str(); "" for undefined
-    std::string repr() const; // as Python's repr()
+    std::string str() const;                                        // as Python's str(); "" for undefined
+    std::string repr() const;                                       // as Python's repr()
     std::string json(int indent = -1, bool sortKeys = false) const; // as json.dumps(ensure_ascii=False)
     const char* typeName() const;
 };

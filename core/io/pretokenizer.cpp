@@ -46,10 +46,15 @@ template <class Joins> std::vector<Part> merged(const std::vector<Part>& parts, 
 std::vector<Part> behave(std::vector<Part> parts, SplitBehavior behavior) {
     const auto matchBehindText = [](bool before, bool match) { return match && !before; };
     switch (behavior) {
-    case SplitBehavior::Isolated: return parts;
-    case SplitBehavior::Removed: std::erase_if(parts, [](const Part& part) { return part.match; }); return parts;
-    case SplitBehavior::Contiguous: return merged(parts, [](bool before, bool match) { return before == match; });
-    case SplitBehavior::MergedWithPrevious: return merged(parts, matchBehindText);
+    case SplitBehavior::Isolated:
+        return parts;
+    case SplitBehavior::Removed:
+        std::erase_if(parts, [](const Part& part) { return part.match; });
+        return parts;
+    case SplitBehavior::Contiguous:
+        return merged(parts, [](bool before, bool match) { return before == match; });
+    case SplitBehavior::MergedWithPrevious:
+        return merged(parts, matchBehindText);
     case SplitBehavior::MergedWithNext:
         std::reverse(parts.begin(), parts.end());
         parts = merged(parts, matchBehindText);

@@ -20,7 +20,7 @@ struct SplitStep { // "Split", and "Digits" as a split on \p{N}
     bool invert = false; // the text between the matches counts as the matches
 };
 
-struct ByteLevelStep { // "ByteLevel": cuts with GPT-2's pattern if asked, then writes each byte as its character
+struct ByteLevelStep {        // "ByteLevel": cuts with GPT-2's pattern if asked, then writes each byte as its character
     std::vector<Regex> regex; // none or one
     bool addPrefixSpace = false;
 };

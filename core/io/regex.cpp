@@ -33,8 +33,8 @@ std::string translate(const std::string& pattern, const std::string& origin) {
         if (++i == pattern.size())
             refuse(origin, pattern, "ends with a backslash");
         const char escape = pattern[i];
-        const bool letterOrDigit = (escape >= 'a' && escape <= 'z') || (escape >= 'A' && escape <= 'Z') ||
-                                   (escape >= '0' && escape <= '9');
+        const bool letterOrDigit =
+            (escape >= 'a' && escape <= 'z') || (escape >= 'A' && escape <= 'Z') || (escape >= '0' && escape <= '9');
         if (escape == 's' || (escape == 'S' && !inClass)) {
             const std::string open = inClass ? "" : escape == 's' ? "[" : "[^";
             out += open + std::string(kSpaces) + (inClass ? "" : "]");

@@ -266,8 +266,8 @@ TokenizerParts readTokenizerParts(const json& tokenizer, const std::string& orig
              origin + ": pre_tokenizer: only byte-level BPE is supported: one ByteLevel step, at the end, is expected",
              {{"file", origin}, {"key", "pre_tokenizer"}});
     checkDecoder(root.object("decoder"));
-    TokenizerParts parts{kindOf(signature), std::move(forms),  std::move(steps), readModel(root.object("model")),
-                         readAddedTokens(root), {}, {}};
+    TokenizerParts parts{
+        kindOf(signature), std::move(forms), std::move(steps), readModel(root.object("model")), readAddedTokens(root), {}, {}};
     if (root.find("post_processor"))
         readPostProcessor(root.object("post_processor"), parts);
     return parts;

@@ -93,8 +93,10 @@ bool isWordCharacter(char32_t c) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: break;
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    default:
+        break;
     }
     // joiners, and the symbols that are Alphabetic: circled and squared letters
     return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
@@ -109,9 +111,9 @@ std::string normalize(std::string_view validUtf8, NormalForm form) {
     if (form == NormalForm::KC || form == NormalForm::KD)
         options |= UTF8PROC_COMPAT;
     utf8proc_uint8_t* out = nullptr;
-    const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(validUtf8.data()),
-                                     static_cast<utf8proc_ssize_t>(validUtf8.size()), &out,
-                                     static_cast<utf8proc_option_t>(options));
+    const auto length =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(validUtf8.data()),
+                     static_cast<utf8proc_ssize_t>(validUtf8.size()), &out, static_cast<utf8proc_option_t>(options));
     const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
     if (length < 0)
         fail(ErrorCode::Internal, std::string("Unicode normalisation failed: ") + utf8proc_errmsg(length));

@@ -1,6 +1,6 @@
 // Chat templates against transformers' apply_chat_template, and what is refused.
-#include "core/base/json.h"
 #include "core/base/files.h"
+#include "core/base/json.h"
 #include "core/base/result.h"
 #include "core/io/chat_template.h"
 
@@ -48,8 +48,8 @@ void ChatTemplateTest::transformersText() {
             continue;
         if (++failed > 5)
             continue;
-        qWarning().noquote() << QString::fromStdString(item.dump(1).substr(0, 2000)) << "\nfound:"
-                             << QString::fromStdString(text ? *text : text.error().message);
+        qWarning().noquote() << QString::fromStdString(item.dump(1).substr(0, 2000))
+                             << "\nfound:" << QString::fromStdString(text ? *text : text.error().message);
     }
     QCOMPARE(failed, 0);
     QVERIFY(errors > 50 && errors < static_cast<int>(cases.size()) / 2); // templates that must fail are among them
@@ -85,7 +85,9 @@ void ChatTemplateTest::errors() {
     QFETCH(QString, source);
     QFETCH(int, code);
     QFETCH(QString, names);
-    const auto text = guarded([&] { return renderChatTemplate(source.toStdString(), {{{"user", "x"}}, false, {}}, "file.gguf"); });
+    const auto text = guarded([&] {
+        return renderChatTemplate(source.toStdString(), {{{"user", "x"}}, false, {}}, "file.gguf");
+    });
     QVERIFY(!text);
     QCOMPARE(static_cast<int>(text.error().code), code);
     QVERIFY2(text.error().message.starts_with("file.gguf: chat template, line "), text.error().message.c_str());
@@ -97,10 +99,12 @@ void ChatTemplateTest::bounded_data() {
     QTest::addColumn<QString>("source");
     QTest::newRow("endless work") << "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
     QTest::newRow("long lists") << "{% for a in range(99999) %}{{ range(99999) | length }}{% endfor %}";
-    QTest::newRow("growing text") << "{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
+    QTest::newRow("growing text")
+        << "{% set n = namespace(x='ab') %}{% for a in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
     QTest::newRow("repeated text") << "{{ 'abc' * 999999999999 }}";
     QTest::newRow("endless macro") << "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
-    QTest::newRow("nested lists") << "{% set n = namespace(x=[]) %}{% for a in range(9999) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}";
+    QTest::newRow("nested lists")
+        << "{% set n = namespace(x=[]) %}{% for a in range(9999) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}";
     QTest::newRow("itself") << "{% set n = namespace(x=1) %}{% set n.x = n %}{{ n }}";
     QTest::newRow("parentheses") << "{{ " + QString("(").repeated(100000) + " }}";
     QTest::newRow("signs") << "{{ " + QString("-").repeated(100000) + "1 }}";

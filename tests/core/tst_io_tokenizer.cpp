@@ -59,8 +59,8 @@ void compareCases(const Tokenizer& tokenizer, const json& cases) {
                           (!item.contains("auto") || json(ids) == item["auto"]);
         if (same || ++failed > 5)
             continue;
-        qWarning() << QByteArray::fromStdString(text) << "\nexpected" << item.dump().c_str() << "\nfound" << json(ids).dump().c_str()
-                   << tokenizer.decode(ids).c_str();
+        qWarning() << QByteArray::fromStdString(text) << "\nexpected" << item.dump().c_str() << "\nfound"
+                   << json(ids).dump().c_str() << tokenizer.decode(ids).c_str();
     }
     QCOMPARE(failed, 0);
     for (const json& item : cases["pieces"])
@@ -74,7 +74,8 @@ void compareCases(const Tokenizer& tokenizer, const json& cases) {
 bool TokenizerTest::runScript(const QStringList& arguments) const {
     QProcess process;
     process.setProcessChannelMode(QProcess::ForwardedErrorChannel);
-    process.start(m_python, QStringList{qEnvironmentVariable("LINNET_SOURCE") + "/tests/support/make_tokenizers.py"} + arguments);
+    process.start(m_python,
+                  QStringList{qEnvironmentVariable("LINNET_SOURCE") + "/tests/support/make_tokenizers.py"} + arguments);
     return process.waitForFinished(300000) && process.exitCode() == 0;
 }
 
@@ -131,7 +132,8 @@ void TokenizerTest::identity() {
     writeFileAtomically(path("qwen2/chat_template.jinja"), "{{ eos_token }}\n");
     const auto withFile = open("qwen2");
     QCOMPARE(withFile->applyChatTemplate({}, false), std::string("<r>"));
-    QCOMPARE(parseJson(withFile->tokenizerConfigJson(), "config")["chat_template"].get<std::string>(), withFile->chatTemplate());
+    QCOMPARE(parseJson(withFile->tokenizerConfigJson(), "config")["chat_template"].get<std::string>(),
+             withFile->chatTemplate());
     QVERIFY(QFile::remove(m_folder.filePath("qwen2/chat_template.jinja")));
 }
 
@@ -217,12 +219,17 @@ void TokenizerTest::refused_data() {
         QTest::newRow(name) << change << unsupported << names;
     };
     row("normalizer", true, "normalizer \"Lowercase\"", [](json& j) { j["normalizer"] = {{"type", "Lowercase"}}; });
-    row("pre-tokenizer", true, "pre-tokenizer \"Metaspace\"", [](json& j) { j["pre_tokenizer"]["pretokenizers"][0]["type"] = "Metaspace"; });
+    row("pre-tokenizer", true, "pre-tokenizer \"Metaspace\"",
+        [](json& j) { j["pre_tokenizer"]["pretokenizers"][0]["type"] = "Metaspace"; });
     row("no bytes", true, "only byte-level BPE", [](json& j) { j["pre_tokenizer"]["pretokenizers"].erase(1); });
-    row("behavior", true, "split behavior \"Odd\"", [](json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Odd"; });
+    row("behavior", true, "split behavior \"Odd\"",
+        [](json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Odd"; });
     row("word class", true, "uses \\w", [](json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+"; });
-    row("pattern", true, "does not compile", [](json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a"; });
-    row("post-processor", true, "post-processor \"BertProcessing\"", [](json& j) { j["post_processor"] = {{"type", "BertProcessing"}}; });
+    row("pattern", true, "does not compile",
+        [](json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a"; });
+    row("post-processor", true, "post-processor \"BertProcessing\"", [](json& j) {
+        j["post_processor"] = {{"type", "BertProcessing"}};
+    });
     row("decoder", true, "decoder \"WordPiece\"", [](json& j) { j["decoder"] = {{"type", "WordPiece"}}; });
     row("model", true, "model \"Unigram\"", [](json& j) { j["model"]["type"] = "Unigram"; });
     row("dropout", true, "dropout 0.1", [](json& j) { j["model"]["dropout"] = 0.1; });
