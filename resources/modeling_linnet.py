@@ -87,10 +87,10 @@ class Attention(nn.Module):
         S = k.shape[2]
         row = torch.arange(S - T, S, device=x.device)[:, None]
         key = torch.arange(S, device=x.device)[None]
-        mask = key <= row
-        if self.window is not None:
-            mask = mask & ((row - key < self.window[0]) | (key < self.window[1]))
-        mask = mask[None, None]
+        mask = (key <= row)[None, None]
+        if self.window is not None:  # sinks are a sequence's first tokens, after its padding
+            place = key if valid is None else (valid[:, :S].long().cumsum(-1) - 1)[:, None, None]
+            mask = mask & ((row - key < self.window[0]) | (place < self.window[1]))
         if valid is not None:
             mask = mask & valid[:, None, None, :S]
             mask = mask | (row == key)[None, None]  # a padding row sees itself: no NaN

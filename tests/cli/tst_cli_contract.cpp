@@ -402,14 +402,14 @@ private Q_SLOTS:
         QTest::addColumn<int>("signal");
         QTest::addColumn<int>("lines");
         QTest::newRow("SIGINT, first layer") << SIGINT << 40;
-        QTest::newRow("SIGTERM, second layer") << SIGTERM << 500;
+        QTest::newRow("SIGTERM, second layer") << SIGTERM << 250;
         QTest::newRow("SIGKILL, first layer") << SIGKILL << 60;
-        QTest::newRow("SIGKILL, second layer") << SIGKILL << 480;
+        QTest::newRow("SIGKILL, second layer") << SIGKILL << 240;
     }
     void interruptAndKill() {
         QFETCH(int, signal);
         QFETCH(int, lines);
-        writeFile(path("long.json"), recipe("layers:0,2", 400));
+        writeFile(path("long.json"), recipe("layers:0,2", 200));
         if (!QFile::exists(path("whole/report.json"))) {
             const auto whole = run("convert {long.json --run whole --json --quiet --threads 1");
             QVERIFY2(whole.code == 0, whole.said());
