@@ -189,7 +189,7 @@ private Q_SLOTS:
         std::string bytes = readTextFile(damaged / file.toStdString());
         char& byte = bytes[static_cast<std::size_t>(where * static_cast<double>(bytes.size()))];
         byte = static_cast<char>(byte ^ 1); // one bit, wherever it falls
-        std::ofstream(damaged / file.toStdString(), std::ios::binary | std::ios::trunc) << bytes;
+        writeFileAtomically(damaged / file.toStdString(), bytes);
         const auto verdict = verifyExport(damaged, kOnCpu);
         QVERIFY(!verdict);
         QVERIFY2(messageOf(verdict).contains(file) || messageOf(verdict).contains("damaged"), qPrintable(messageOf(verdict)));
