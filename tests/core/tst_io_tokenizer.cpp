@@ -184,7 +184,7 @@ void TokenizerTest::generatedFiles() {
 void TokenizerTest::longWords() { // a megabyte without a place to cut: a quadratic merge would take hours
     const auto tokenizer = open("qwen2");
     std::string word;
-    for (int i = 0; word.size() < 1'000'000; ++i)
+    for (unsigned i = 0; word.size() < 1'000'000; ++i)
         word += static_cast<char>('a' + (i * i + i / 7) % 26);
     for (const std::string& text : {word, std::string(300'000, ' '), std::string(300'000, '\n'), std::string(300'000, '=')})
         QCOMPARE(tokenizer->decode(tokenizer->encode(text, false)), text);
