@@ -1,7 +1,5 @@
 #include "core/torch_pch.h"
 
-#include <ATen/Parallel.h>
-
 #include "core/convert/bench.h"
 
 #include "core/base/json.h"
@@ -9,8 +7,7 @@
 #include "core/mixers/gated_delta_net.h"
 #include "core/mixers/mixer_spec.h"
 #include "core/model/device.h"
-
-#include "linnet/kernels/attention_statistics.h"
+#include "core/profile/layer_statistics.h"
 
 #include <chrono>
 
@@ -43,17 +40,13 @@ LinearLayer randomLayer(const LinearShape& s, const at::TensorOptions& options) 
 }
 
 BenchmarkRow attentionRow(const Control& control) {
+    ModelConfig config;
+    config.layers = 1, config.heads = 9, config.kvHeads = 3, config.headDim = 64, config.hiddenSize = 576;
     constexpr std::int64_t H = 9, K = 3, T = 2048, D = 64;
-    const at::Tensor q = at::randn({1, H, T, D}), k = at::randn({1, K, T, D}), v = at::randn({1, K, T, D}), distance = at::zeros({1, H}, at::kDouble);
-    kernels::AttentionStatisticsParams p;
-    p.q = q.data_ptr<float>(), p.k = k.data_ptr<float>(), p.v = v.data_ptr<float>();
-    p.batch = 1, p.heads = H, p.kvHeads = K, p.tokens = T, p.headDim = D, p.scale = 0.125f;
-    p.qBatchStride = q.stride(0), p.qHeadStride = q.stride(1), p.qTokenStride = q.stride(2);
-    p.kBatchStride = k.stride(0), p.kHeadStride = k.stride(1), p.kTokenStride = k.stride(2);
-    p.vBatchStride = v.stride(0), p.vHeadStride = v.stride(1), p.vTokenStride = v.stride(2);
-    p.distance = distance.data_ptr<double>();
-    p.threads = at::get_num_threads();
-    const double ms = milliseconds([&] { kernels::attentionStatistics(p); return distance; }, control);
+    const QueryKeyValue qkv{at::randn({1, H, T, D}), at::randn({1, K, T, D}), at::randn({1, K, T, D})};
+    LayerWeights layer;
+    layer.attention.o = at::randn({576, H * D});
+    const double ms = milliseconds([&] { return layerStatistics(config, layer, qkv, 2).values; }, control);
     return {"attention_statistics", "B1 H9/3 T2048 D64 (cpu)", ms, 2.0 * H * T * T * D, 4.0 * T * D * (H + 2 * K), 0};
 }
 

@@ -1,10 +1,8 @@
 #include "core/torch_pch.h"
 
-#include <ATen/Parallel.h>
-
 #include "core/convert/calibration.h"
 
-#include "linnet/kernels/attention_statistics.h"
+#include "core/profile/layer_statistics.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <numbers>
@@ -120,20 +118,8 @@ PaperStatistics asReleased(const LayerContext& context) {
     const auto sequences = std::min<std::int64_t>(4, context.capture.x.size(0)), tokens = std::min<std::int64_t>(256, context.capture.x.size(1));
     const auto cut = [&](const at::Tensor& t) { return t.narrow(0, 0, sequences).narrow(1, 0, tokens); };
     PaperStatistics result{{}, {}, cut(context.capture.x), cut(context.capture.heads)};
-    const auto qkv = queryKeyValue(context.teacher, context.weights, result.x);
-    const auto host = [](const at::Tensor& t) { return t.to(at::kCPU, at::kFloat).contiguous(); };
-    const at::Tensor q = host(qkv.q), k = host(qkv.k), v = host(qkv.v);
-    const at::Tensor distance = at::zeros({sequences, config.heads}, at::kDouble), self = at::zeros_like(distance), entropy = at::zeros_like(distance);
-    kernels::AttentionStatisticsParams params;
-    params.q = q.data_ptr<float>(), params.k = k.data_ptr<float>(), params.v = v.data_ptr<float>();
-    params.batch = sequences, params.heads = config.heads, params.kvHeads = config.kvHeads, params.tokens = tokens;
-    params.headDim = config.headDim, params.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config.headDim)));
-    params.qBatchStride = q.stride(0), params.qHeadStride = q.stride(1), params.qTokenStride = q.stride(2);
-    params.kBatchStride = k.stride(0), params.kHeadStride = k.stride(1), params.kTokenStride = k.stride(2);
-    params.vBatchStride = v.stride(0), params.vHeadStride = v.stride(1), params.vTokenStride = v.stride(2);
-    params.distance = distance.data_ptr<double>(), params.selfMass = self.data_ptr<double>(), params.entropy = entropy.data_ptr<double>();
-    params.threads = at::get_num_threads();
-    kernels::attentionStatistics(params);
+    const auto statistics = layerStatistics(config, context.weights, queryKeyValue(context.teacher, context.weights, result.x), 2);
+    const at::Tensor distance = statistics.values[kDistance], self = statistics.values[kSelfMass], entropy = statistics.values[kEntropy];
     const at::Tensor d = (distance + 0.5 * self).mean(0).clamp_min(0.5), e = entropy.mean(0);
     const at::Tensor c = 1 - (e - e.min()) / (e.max() - e.min()).clamp_min(1e-3);
     for (std::int64_t h = 0; h < config.heads; ++h) {
