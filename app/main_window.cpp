@@ -244,6 +244,8 @@ void MainWindow::resetLayout() {
     tabifyDockWidget(dock("logDock"), dock("problemsDock"));
     dock("logDock")->raise();
     resizeDocks({dock("projectDock"), dock("inspectorDock")}, {285, 320}, Qt::Horizontal);
+    resizeDocks({dock("projectDock"), dock("runDock")}, {11, 9}, Qt::Vertical); // the teacher and the steps in one view
+    resizeDocks({dock("inspectorDock"), dock("targetsDock")}, {9, 5}, Qt::Vertical);
     resizeDocks({dock("logDock")}, {120}, Qt::Vertical);
 }
 

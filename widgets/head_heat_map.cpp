@@ -31,7 +31,6 @@ HeadHeatMap::HeadHeatMap(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("
     m_cells->setTightBoundary(false); // whole cells at the border, not halves
     m_cells->setDataRange({0, 1});
     p.yAxis->setRangeReversed(true);
-    p.xAxis->setLabel(tr("head"));
     p.yAxis->setLabel(tr("layer"));
     for (QCPAxis* axis : {p.xAxis, p.yAxis}) {
         auto ticker = QSharedPointer<QCPAxisTickerFixed>::create();
@@ -193,6 +192,7 @@ void HeadHeatMap::relayout() {
     }
     fixHeight(*m_titleArea, metrics.height() + 4);
     fixWidth(*m_gutter, (m_ticks.empty() ? 0 : 18) + m_kindWidth + (anyLock ? 13 : 0) + 2);
+    plot().xAxis->setLabel(m_range.hasMissing() ? tr("head") + QStringLiteral("\n ") : tr("head")); // a line for its legend
     int tickWidth = 0;
     for (const auto& tick : m_range.ticks(6))
         tickWidth = std::max(tickWidth, metrics.horizontalAdvance(tick.label));

@@ -44,6 +44,7 @@ ProgressStrip::ProgressStrip(QWidget* parent)
     m_bar->setMaximumHeight(fontMetrics().height() + 2);
     m_bar->setAccessibleName(tr("Share done"));
     m_stop->setToolButtonStyle(Qt::ToolButtonTextOnly);
+    setMinimumHeight(m_stop->sizeHint().height()); // the window does not jump when a task begins
     connect(m_stop, &QToolButton::clicked, this, &ProgressStrip::stopRequested);
     finish();
 }

@@ -263,6 +263,7 @@ void Session::finish(const JobResult& result) {
     const bool cancelled = result.error && result.error->code == core::ErrorCode::Cancelled;
     const auto title = m_jobTitle;
     m_jobTitle = cancelled ? tr("Stopped") : result.error ? tr("Failed") : tr("Done");
+    m_worker.resume(); // a pause that came too late is not the next job's
     setState(JobState::Idle);
     switch (result.kind) {
     case JobKind::Open: finishOpen(result); break;

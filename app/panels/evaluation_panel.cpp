@@ -42,8 +42,13 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     m_layers->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_table = new QTableWidget(4, 7);
     m_table->setObjectName(QStringLiteral("evaluationTable"));
-    m_table->setHorizontalHeaderLabels({tr("model"), tr("perplexity"), tr("ratio to teacher"), tr("loss, nats"), tr("KL to teacher"), tr("top-1 agreement"), tr("predictions")});
-    m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
+    m_table->setHorizontalHeaderLabels({tr("model"), tr("perplexity"), tr("ratio"), tr("loss"), tr("KL"), tr("top-1"), tr("count")});
+    const QStringList hints{{}, {}, tr("perplexity / the teacher's"), tr("nats a token"), tr("nats a token, to the teacher"), tr("share of tokens where the teacher's first choice is the same"), tr("predicted tokens")};
+    for (int column = 0; column < hints.size(); ++column)
+        m_table->horizontalHeaderItem(column)->setToolTip(hints[column]);
+    m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    m_table->horizontalHeader()->setStretchLastSection(true);
+    m_table->setWordWrap(false);
     m_table->verticalHeader()->hide();
     m_table->setEditTriggers(QAbstractItemView::NoEditTriggers);
     m_table->setSelectionMode(QAbstractItemView::ContiguousSelection);

@@ -86,6 +86,8 @@ ExportDialog::ExportDialog(Session* session, const QString& runFolder, QWidget* 
             text += tr("<br>Reloaded and compared over %1 tokens: largest logit difference %2, KL %3, top-1 agreement %4.")
                         .arg(report.parity.tokens).arg(report.parity.maxAbsLogit, 0, 'g', 3).arg(report.parity.meanKl, 0, 'g', 3).arg(report.parity.top1Agreement, 0, 'f', 4);
         m_result->setText(text);
+        m_written = m_folder->text();
+        update();
     });
     connect(session, &Session::failed, this, [this](const QString&, const core::Error& error) {
         if (m_running)
@@ -111,7 +113,7 @@ void ExportDialog::update() {
     const QDir folder(m_folder->text());
     const bool taken = folder.exists() && !folder.isEmpty();
     const auto free = static_cast<qint64>(core::freeDiskBytes(m_folder->text().toStdString()));
-    m_space->setText(taken ? tr("This folder exists and is not empty: choose another name.") : tr("%1 free").arg(QLocale().formattedDataSize(free)));
+    m_space->setText(m_folder->text() == m_written ? QString() : taken ? tr("This folder exists and is not empty: choose another name.") : tr("%1 free").arg(QLocale().formattedDataSize(free)));
     m_export->setEnabled(idle && !taken && !m_folder->text().isEmpty());
     m_close->setText(m_running ? tr("Cancel") : tr("Close"));
     m_bar->setVisible(m_running);

@@ -25,7 +25,7 @@ private:
     void update();
     void begin();
     Session* m_session;
-    QString m_run;
+    QString m_run, m_written;
     QLineEdit* m_folder;
     QComboBox* m_dtype;
     QCheckBox* m_verify;

@@ -6,6 +6,7 @@
 #include "widgets/theme.h"
 
 #include <QComboBox>
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QMenu>
@@ -291,6 +292,12 @@ void HeadsPage::showJob() {
     m_profile->setText(m_session->profile() ? tr("Profile again") : tr("Profile"));
     for (auto* widget : {static_cast<QWidget*>(m_keep), static_cast<QWidget*>(m_presets)})
         widget->setEnabled(teacher);
+}
+
+void HeadsPage::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        showLayers();
 }
 
 } // namespace linnet::app

@@ -28,6 +28,9 @@ class HeadsPage : public QWidget {
 public:
     explicit HeadsPage(Session* session, QWidget* parent = nullptr);
 
+protected:
+    void changeEvent(QEvent* event) override; // texts carry colours of the theme
+
 private:
     void makeTools(QHBoxLayout* row);
     void makePresets(QMenu* menu);

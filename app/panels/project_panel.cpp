@@ -7,6 +7,7 @@
 #include "widgets/step_rail.h"
 #include "widgets/theme.h"
 
+#include <QEvent>
 #include <QFileInfo>
 #include <QFrame>
 #include <QLabel>
@@ -87,7 +88,7 @@ ProjectPanel::ProjectPanel(Session* session, QWidget* parent) : QWidget(parent),
     connect(m_rail, &widgets::StepRail::stepClicked, this, &ProjectPanel::stepRequested);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(6, 6, 6, 6);
-    for (auto* each : {static_cast<QWidget*>(m_empty), m_loading, m_teacher, m_data, static_cast<QWidget*>(m_rail)})
+    for (auto* each : {static_cast<QWidget*>(m_empty), m_loading, m_teacher, static_cast<QWidget*>(m_rail), m_data})
         layout->addWidget(each);
     layout->addStretch(1);
 
@@ -257,6 +258,12 @@ void ProjectPanel::showRunSteps() {
                     measured ? tr("perplexity %1").arg(student->second.perplexity, 0, 'f', 2) : tr("part of the run"));
     m_rail->setStep(QStringLiteral("export"), done && m_exported ? StepState::Done : StepState::Todo,
                     !done ? tr("after a finished run") : m_exported ? tr("written") : tr("ready"));
+}
+
+void ProjectPanel::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        showTeacher();
 }
 
 } // namespace linnet::app

@@ -25,6 +25,9 @@ public:
 Q_SIGNALS:
     void stepRequested(const QString& id); // open, profile, layers, targets, run, evaluate, export
 
+protected:
+    void changeEvent(QEvent* event) override; // texts carry colours of the theme
+
 private:
     QWidget* makeTeacher();
     QWidget* makeData();

@@ -157,6 +157,7 @@ void RunPanel::applyKeepRule() {
 void RunPanel::showRecipe() {
     const auto& recipe = m_session->recipe()->recipe();
     m_keep->setText(QString::fromStdString(recipe.keep.text()));
+    m_keep->setCursorPosition(0); // a long list: its beginning says what it is
     m_preset->setCurrentText(QString::fromStdString(recipe.preset));
     for (const auto& show : m_show)
         show(recipe);
