@@ -120,7 +120,7 @@ void addRunCommands(Cli& cli, CLI::App& app) {
 
     auto* resume = cli.add(app, "resume", "go on with a stopped run, exactly", [&cli, a] {
         useThreads(cli.options.threads);
-        const auto report = orFail(resumeRun(a->run, convertOptions(cli, !a->noBaselines), cli.console.control()));
+        const auto report = orFail(resumeRun(a->run, convertOptions(cli, true), cli.console.control()));
         cli.console.result(reportToJson(report), reportText(report));
     });
     resume->add_option("DIR", a->run)->required();

@@ -171,6 +171,8 @@ void RunPanel::showJob() {
     const auto state = m_session->jobState();
     const bool idle = state == JobState::Idle;
     m_run->setEnabled(idle && m_session->teacher());
+    for (int row = 0; row < m_form->rowCount(); ++row) // the recipe belongs to a teacher
+        m_form->itemAt(row, QFormLayout::FieldRole)->widget()->setEnabled(m_session->teacher().has_value());
     m_pause->setEnabled(state == JobState::Running || state == JobState::Paused);
     m_pause->setText(state == JobState::Paused ? tr("Continue") : tr("Pause"));
     m_stop->setEnabled(state == JobState::Running || state == JobState::Paused);

@@ -57,6 +57,8 @@ Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, c
         auto folder = RunFolder::create(run, frozen);
         writeFileAtomically(folder.file("environment.json"),
                             Json{{"device", deviceDescription(deviceFromName(frozen.device))}, {"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION}}.dump(1) + "\n");
+        folder.state()["baselines"] = options.baselines;
+        folder.save();
         return execute(folder, options, control);
     });
 }

@@ -60,7 +60,7 @@ struct Selection {
 };
 
 struct ConvertOptions {
-    bool baselines = true;                 // naive and zero-gate evaluated too
+    bool baselines = true;                 // naive and zero-gate evaluated too; a resumed run keeps what it began with
     std::filesystem::path cacheFolder;     // profiles; "" = none
     std::function<void(const MetricRow&)> onMetric;
     std::function<void(const std::string& stage)> onStage;

@@ -141,7 +141,7 @@ Mixers Pipeline::loadMixers(const std::filesystem::path& file) const {
 LinearLayer Pipeline::startAndAlign(std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, Mixers& naive) {
     const auto moments = inputMoments(capture.x);
     const LayerContext context{*m_teacher, weights, layer, m_recipe, capture, moments, m_profile ? &*m_profile : nullptr};
-    if (m_options.baselines) {
+    if (baselines()) {
         Recipe plain = m_recipe; // the baseline knows nothing of a person's targets
         plain.targets.clear();
         const LayerContext untouched{*m_teacher, weights, layer, plain, capture, moments, context.profile};
@@ -190,7 +190,7 @@ void Pipeline::convertLayers() {
         const at::NoGradGuard noGradients;
         Mixers student = loadMixers(studentFile()), naive = loadMixers(naiveFile());
         const auto remaining = [&](std::int64_t l) {
-            return std::binary_search(m_converted.begin(), m_converted.end(), l) && !(student.contains(l) && (!m_options.baselines || naive.contains(l)));
+            return std::binary_search(m_converted.begin(), m_converted.end(), l) && !(student.contains(l) && (!baselines() || naive.contains(l)));
         };
         const at::Tensor ids = windowTensor(m_slices.calibration, m_teacher->device());
         const auto N = ids.size(0);
@@ -265,7 +265,7 @@ void Pipeline::evaluate() {
         m_reference = *orFail(teacherReference(*m_teacher, m_slices.evaluation, m_control));
         measure("teacher", {});
         Mixers student = loadMixers(studentFile());
-        Mixers naive = m_options.baselines ? loadMixers(naiveFile()) : Mixers{};
+        Mixers naive = baselines() ? loadMixers(naiveFile()) : Mixers{};
         const auto compute = [&](const at::Tensor& t) { return t.to(m_teacher->dtype()); };
         for (auto* mixers : {&student, &naive})
             for (auto& [layer, mixer] : *mixers)

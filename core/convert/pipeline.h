@@ -24,6 +24,7 @@ private:
     void measure(const std::string& name, const Mixers& mixers);
     void noteTreatments();
     bool done(const std::string& stage) const;
+    bool baselines() const { return m_run.state().value("baselines", true); } // as the run was begun, also when resumed
     template <class F> void stage(const std::string& name, F&& body);
     std::filesystem::path studentFile() const { return m_run.file("checkpoints/student.safetensors"); }
     std::filesystem::path naiveFile() const { return m_run.file("checkpoints/naive.safetensors"); }
