@@ -89,33 +89,36 @@ class TestCliContract : public QObject {
     }
     Answer run(const QString& line) const { return run(expand(line)); }
 
+    // JSON is written with single quotes here: AutoMoc does not read raw strings.
+    static QByteArray quoted(QByteArray text) { return text.replace('\'', '"'); }
     QByteArray recipe(const QByteArray& keep = "bypass:2", int steps = 16) const {
-        return R"({"version": 1, "teacher": {"source": "llama"}, "data": {"text": "text.txt", "seq_len": 32, "calibration_tokens": 768,
-            "selection_tokens": 192, "evaluation_tokens": 192}, "keep": ")" + keep + R"(", "align": {"steps": )" + QByteArray::number(steps) +
-               R"(, "batch": 4}, "device": "cpu", "seed": 3})";
+        return quoted("{'version': 1, 'teacher': {'source': 'llama'}, 'data': {'text': 'text.txt', 'seq_len': 32, 'calibration_tokens': 768, "
+                      "'selection_tokens': 192, 'evaluation_tokens': 192}, 'keep': '" + keep + "', 'align': {'steps': " + QByteArray::number(steps) +
+                      ", 'batch': 4}, 'device': 'cpu', 'seed': 3}");
     }
+    QByteArray changed(const QByteArray& from, const QByteArray& to) const { return recipe().replace(quoted(from), quoted(to)); }
     void makeBadFiles() const {
         writeFile(path("recipe.json"), recipe());
         writeFile(path("torn.json"), recipe().left(120));
-        writeFile(path("unknown.json"), QByteArray(recipe()).replace("\"seed\"", "\"sede\""));
-        writeFile(path("preset.json"), QByteArray(recipe()).replace("\"seed\": 3", "\"preset\": \"nave\""));
-        writeFile(path("mixer.json"), QByteArray(recipe()).replace("\"seed\": 3", "\"mixer\": \"gated_delta_nett\""));
-        writeFile(path("type.json"), QByteArray(recipe()).replace("\"seq_len\": 32", "\"seq_len\": \"many\""));
-        writeFile(path("negative.json"), QByteArray(recipe()).replace("\"batch\": 4", "\"batch\": -4"));
-        writeFile(path("version.json"), QByteArray(recipe()).replace("\"version\": 1", "\"version\": 99"));
-        writeFile(path("twice.json"), QByteArray(recipe()).replace("\"seed\": 3", "\"seed\": 3, \"seed\": 4"));
-        writeFile(path("noteacher.json"), QByteArray(recipe()).replace("\"llama\"", "\"lama\""));
-        writeFile(path("notext.json"), QByteArray(recipe()).replace("text.txt", "absent.txt"));
-        writeFile(path("hungry.json"), QByteArray(recipe()).replace("768", "76800000"));
+        writeFile(path("unknown.json"), changed("'seed'", "'sede'"));
+        writeFile(path("preset.json"), changed("'seed': 3", "'preset': 'nave'"));
+        writeFile(path("mixer.json"), changed("'seed': 3", "'mixer': 'gated_delta_nett'"));
+        writeFile(path("type.json"), changed("'seq_len': 32", "'seq_len': 'many'"));
+        writeFile(path("negative.json"), changed("'batch': 4", "'batch': -4"));
+        writeFile(path("version.json"), changed("'version': 1", "'version': 99"));
+        writeFile(path("twice.json"), changed("'seed': 3", "'seed': 3, 'seed': 4"));
+        writeFile(path("noteacher.json"), changed("'llama'", "'lama'"));
+        writeFile(path("notext.json"), changed("text.txt", "absent.txt"));
+        writeFile(path("hungry.json"), changed("768", "76800000"));
         writeFile(path("manykept.json"), recipe("first:9"));
         writeFile(path("badlayer.json"), recipe("layers:0,44"));
         writeFile(path("later.json"), recipe("greedy:2"));
-        writeFile(path("hash.json"), QByteArray(recipe()).replace("\"source\": \"llama\"", "\"source\": \"llama\", \"hash\": \"feedfeedfeedfeed\""));
-        writeFile(path("head.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"70": {"beta": 0.5}}})"));
-        writeFile(path("beta.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"0": {"beta": 1.5}}})"));
-        writeFile(path("locked.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("targets": {"1": {"0": {"locked": ["bta"]}}})"));
-        writeFile(path("word.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("evaluate": {"convention": "word"})"));
-        writeFile(path("window.json"), QByteArray(recipe()).replace("\"seed\": 3", R"("evaluate": {"seq_len": 20})"));
+        writeFile(path("hash.json"), changed("'source': 'llama'", "'source': 'llama', 'hash': 'feedfeedfeedfeed'"));
+        writeFile(path("head.json"), changed("'seed': 3", "'targets': {'1': {'70': {'beta': 0.5}}}"));
+        writeFile(path("beta.json"), changed("'seed': 3", "'targets': {'1': {'0': {'beta': 1.5}}}"));
+        writeFile(path("locked.json"), changed("'seed': 3", "'targets': {'1': {'0': {'locked': ['bta']}}}"));
+        writeFile(path("word.json"), changed("'seed': 3", "'evaluate': {'convention': 'word'}"));
+        writeFile(path("window.json"), changed("'seed': 3", "'evaluate': {'seq_len': 20}"));
         writeFile(path("deep.json"), QByteArray(100000, '['));
         writeFile(path("empty.json"), "");
         writeFile(path("empty.txt"), "");
