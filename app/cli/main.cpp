@@ -25,10 +25,10 @@ core::ModelPtr Cli::open(const std::string& model) {
 CLI::App* Cli::add(CLI::App& parent, const std::string& name, const std::string& description, std::function<void()> body) {
     auto* command = parent.add_subcommand(name, description);
     command->add_option("--device", options.device, "cpu, cuda, cuda:i or auto")->capture_default_str()->check(CLI::Validator(
-        [](const std::string& name) {
-            const bool known = name == "cpu" || name == "cuda" || name == "auto" ||
-                               (name.starts_with("cuda:") && name.size() > 5 && name.find_first_not_of("0123456789", 5) == name.npos);
-            return known ? std::string() : "\"" + name + "\" is none of cpu, cuda, cuda:i, auto";
+        [](const std::string& value) {
+            const bool known = value == "cpu" || value == "cuda" || value == "auto" ||
+                               (value.starts_with("cuda:") && value.size() > 5 && value.find_first_not_of("0123456789", 5) == value.npos);
+            return known ? std::string() : "\"" + value + "\" is none of cpu, cuda, cuda:i, auto";
         },
         "", "device"));
     command->add_option("--dtype", options.dtype, "f32, bf16 or f16 (default: f32 on the CPU)")->check(CLI::IsMember({"f32", "bf16", "f16"}));
