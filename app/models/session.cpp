@@ -324,7 +324,7 @@ void Session::finishOpen(const JobResult& result) {
     if (m_runs.isEmpty()) { // earlier runs: small files, newest first
         const auto entries = QDir(runsFolder()).entryInfoList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name | QDir::Reversed);
         for (const auto& entry : entries.mid(0, kMaxRuns))
-            if (QFileInfo::exists(entry.filePath() + QStringLiteral("/recipe.json")))
+            if (QFileInfo::exists(entry.filePath() + QStringLiteral("/state.json"))) // an export holds a recipe too
                 loadRun(entry.filePath(), false);
         Q_EMIT runsChanged();
     }

@@ -105,7 +105,7 @@ void EvaluationPanel::refill() {
             cells[4] = withError(e.klToTeacher, e.klSe);
             cells[5] = withError(e.top1Agreement, e.top1Se);
             cells[6] = QString::number(e.tokens);
-            m_caption->setText(tr("<b>%1</b>: %2 perplexity, windows of %3 tokens, %4 windows; ± is one standard error.")
+            m_caption->setText(tr("<b>%1</b>: %2 perplexity, windows of %3 tokens, %4 windows; ratio, KL and top-1 agreement are to the teacher; ± is one standard error.")
                                    .arg(run->name.toHtmlEscaped(), QString::fromStdString(e.convention)).arg(e.seqLen).arg(e.sequences));
         }
         for (int column = 0; column < 7; ++column) {
