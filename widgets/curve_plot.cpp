@@ -451,6 +451,8 @@ void CurvePlot::paintMarks(QCPPainter& painter) const {
 }
 
 void CurvePlot::paintHover(QCPPainter& painter) const {
+    if (isExporting())
+        return;
     const QRectF area(plot().axisRect()->rect());
     if (m_cursor) {
         const double x = plot().xAxis->coordToPixel(*m_cursor);

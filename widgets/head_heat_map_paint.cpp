@@ -182,13 +182,15 @@ void HeadHeatMap::paintSelection(QCPPainter& painter) const {
         painter.setPen(QPen(colors().highlight, 2.6, Qt::SolidLine, Qt::SquareCap, Qt::MiterJoin));
         painter.drawRect(r);
     }
-    if (hasFocus() && contains(m_cursor.layer, m_cursor.head)) {
+    if (hasFocus() && !isExporting() && contains(m_cursor.layer, m_cursor.head)) {
         painter.setPen(QPen(colors().fill, 1.5, Qt::DotLine));
         painter.drawRect(QRectF(plot().axisRect()->rect()).adjusted(-1, -1, 1, 1));
     }
 }
 
 void HeadHeatMap::paintHover(QCPPainter& painter) const {
+    if (isExporting())
+        return;
     const QRectF area(plot().axisRect()->rect());
     painter.setBrush(Qt::NoBrush);
     if (m_hover && !m_data.values.empty()) {

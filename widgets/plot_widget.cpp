@@ -53,13 +53,15 @@ void PlotWidget::changeEvent(QEvent* event) {
 }
 
 template <class Write> bool PlotWidget::withExportColors(ExportColors choice, Write write) {
-    if (choice == ExportColors::AsShown)
-        return write();
-    m_colors = PlotColors::fromPalette(themePalette(Theme::Light));
-    m_colors.background = Qt::white;
-    styleAxes();
-    restyle();
+    m_exporting = true;
+    if (choice == ExportColors::Light) {
+        m_colors = PlotColors::fromPalette(themePalette(Theme::Light));
+        m_colors.background = Qt::white;
+        styleAxes();
+        restyle();
+    }
     const bool done = write();
+    m_exporting = false;
     applyColors();
     return done;
 }

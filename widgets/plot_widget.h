@@ -36,6 +36,7 @@ protected:
 
     QCustomPlot& plot() const { return *m_plot; }
     const PlotColors& colors() const { return m_colors; }
+    bool isExporting() const { return m_exporting; } // pictures show neither pointer nor focus
     // Colour the own items from colors(); axes, text and background are done already. No replot in it.
     virtual void restyle() {}
     // Once at the end of a derived constructor (the virtual call is not possible in ours).
@@ -55,6 +56,7 @@ private:
     QCustomPlot* m_plot;
     PlotColors m_colors;
     int m_replots = 0;
+    bool m_exporting = false;
 };
 
 } // namespace linnet::widgets
