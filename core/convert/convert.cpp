@@ -48,7 +48,16 @@ Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, c
         frozen.teacherSource = recipe.teacherSource == "default" ? defaultTeacher().string() : resolvePath(recipe, recipe.teacherSource).string();
         for (auto& text : frozen.dataText)
             text = text == "default" ? defaultText().string() : resolvePath(recipe, text).string();
-        const auto info = orFail(readModelInfo(frozen.teacherSource)); // a wrong path fails before a folder is made
+        // What can be seen to be wrong fails before a folder is made.
+        for (const auto& text : frozen.dataText)
+            if (!text.starts_with("self:") && !std::filesystem::exists(text))
+                fail(ErrorCode::NotFound, "data.text: there is no " + text, {{"key", "data.text"}, {"file", text}});
+        const auto info = orFail(readModelInfo(frozen.teacherSource));
+        if (const auto errors = validateRecipe(recipe, info.config.layers, info.config.heads); !errors.empty())
+            throw Failure{errors.front()};
+        if (!frozen.teacherHash.empty() && frozen.teacherHash != info.hash)
+            fail(ErrorCode::Malformed, "teacher.hash: the recipe was made for teacher " + frozen.teacherHash + ", " + frozen.teacherSource + " is " + info.hash,
+                 {{"key", "teacher.hash"}, {"expected", frozen.teacherHash}, {"found", info.hash}});
         if (frozen.teacherHash.empty())
             frozen.teacherHash = info.hash;
         if (const auto kept = keptLayers(recipe, info.config.layers); kept && frozen.keep.kind == KeepRule::Kind::File) {
