@@ -1,7 +1,9 @@
 #include "widgets/theme.h"
 
 #include <QApplication>
-#include <QStyleFactory>
+#include <QPainter>
+#include <QProxyStyle>
+#include <QStyleOption>
 
 namespace linnet::widgets {
 namespace {
@@ -18,6 +20,21 @@ QColor mix(const QColor& a, const QColor& b, double t) {
     return QColor::fromRgbF(float(a.redF() + t * (b.redF() - a.redF())), float(a.greenF() + t * (b.greenF() - a.greenF())),
                             float(a.blueF() + t * (b.blueF() - a.blueF())));
 }
+
+class ThemeStyle : public QProxyStyle { // Fusion draws the edge of a tick box darker than the window: unseen in the dark
+public:
+    ThemeStyle() : QProxyStyle(QStringLiteral("Fusion")) {}
+    void drawPrimitive(PrimitiveElement element, const QStyleOption* option, QPainter* painter, const QWidget* widget) const override {
+        QProxyStyle::drawPrimitive(element, option, painter, widget);
+        if ((element != PE_IndicatorCheckBox && element != PE_IndicatorItemViewItemCheck) || !isDark(option->palette))
+            return;
+        painter->save();
+        painter->setBrush(Qt::NoBrush);
+        painter->setPen(option->palette.color(option->state & State_Enabled ? QPalette::PlaceholderText : QPalette::Mid));
+        painter->drawRect(option->rect.adjusted(0, 0, -1, -1));
+        painter->restore();
+    }
+};
 
 } // namespace
 
@@ -50,7 +67,7 @@ QPalette themePalette(Theme theme) {
 }
 
 void applyTheme(QApplication& application, Theme theme) {
-    application.setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    application.setStyle(new ThemeStyle); // the application owns it
     application.setPalette(themePalette(theme));
 }
 

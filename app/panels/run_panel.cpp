@@ -56,6 +56,8 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     m_runs = new QListWidget;
     m_runs->setObjectName(QStringLiteral("runList"));
     m_runs->setMinimumHeight(70);
+    m_runs->setWordWrap(true); // the panel is narrow
+    m_runs->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
 
     m_form = new QFormLayout;
     m_form->setRowWrapPolicy(QFormLayout::DontWrapRows);

@@ -100,18 +100,22 @@ class TestAppWholeJob : public QObject {
         QVERIFY2(gap < kLongestGap, during);
     }
 
-private Q_SLOTS:
+public:
     static void initMain() {
         for (const char* variable : {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"})
             qputenv(variable, (place().path() + QLatin1Char('/') + QString::fromLatin1(variable)).toLocal8Bit());
         QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
         QCoreApplication::setApplicationName(QStringLiteral("tst_app_whole_job"));
     }
+
+private Q_SLOTS:
     void initTestCase() {
         if (qEnvironmentVariableIsEmpty("LINNET_TEACHER") || qEnvironmentVariableIsEmpty("LINNET_TEXT"))
             QSKIP("LINNET_TEACHER and LINNET_TEXT name no teacher and text");
         QSettings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
         m_window = std::make_unique<app::MainWindow>();
+        for (const auto& used : {session().runsFolder(), QSettings().fileName(), session().recipe()->autosaveFile()})
+            QVERIFY2(used.startsWith(place().path()), qPrintable(used)); // nothing of the person's own is touched
         m_window->show();
         QVERIFY(QTest::qWaitForWindowExposed(m_window.get()));
         m_heart = std::make_unique<Heartbeat>();
