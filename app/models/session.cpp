@@ -216,7 +216,7 @@ void Session::addLog(const QString& line) {
 
 void Session::showProgress(const core::Progress& progress) {
     const auto now = std::chrono::steady_clock::now();
-    if (progress.stage != m_etaStage) {
+    if (progress.stage != m_etaStage || progress.done <= m_etaFrom) { // a stage may count anew, model by model
         m_etaStage = progress.stage;
         m_etaFrom = progress.done;
         m_jobBegin = now;
