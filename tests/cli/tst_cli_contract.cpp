@@ -365,7 +365,7 @@ private Q_SLOTS:
         row("convert missing", "convert absent.json --run refused", 1, "absent.json");
         row("convert no run", "convert recipe.json", 2, "--run");
         row("convert no text", "convert notext.json --run refused", 1, "absent.txt");
-        row("convert too few tokens", "convert hungry.json --run refused", 1, "token");
+        row("convert too few tokens", "convert hungry.json --run refused", 2, "calibration_tokens");
         row("convert word", "convert word.json --run refused", 1, "evaluate.convention");
         row("convert window", "convert window.json --run refused", 1, "evaluate.seq_len");
         row("convert later method", "convert later.json --run refused", 1, "greedy");
@@ -389,6 +389,7 @@ private Q_SLOTS:
         QFETCH(QString, line);
         QFETCH(int, code);
         QFETCH(QString, culprit);
+        QDir(path("refused")).removeRecursively();
         const auto answer = run(line + " --json");
         QVERIFY2(!answer.crashed, answer.said());
         QVERIFY2(code >= 0 ? answer.code == code : answer.code == 1 || answer.code == 2, answer.said());
@@ -401,7 +402,6 @@ private Q_SLOTS:
         QDir(path("refused")).removeRecursively();
         const auto text = run(line);
         QVERIFY2(text.code == answer.code && text.err.contains(culprit.toUtf8()) && text.out.isEmpty(), text.said());
-        QDir(path("refused")).removeRecursively();
     }
 
     void interruptAndKill_data() {
