@@ -38,6 +38,8 @@ Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, c
             throw Failure{errors.front()};
         if (recipe.keep.kind == KeepRule::Kind::Method)
             checkMethod(recipe.keep.method);
+        if (recipe.mixer != "gated_delta_net")
+            fail(ErrorCode::Unsupported, "mixer \"" + recipe.mixer + "\" is not in this release; gated_delta_net is", {{"key", "mixer"}, {"found", recipe.mixer}});
         if (recipe.convention != "chunked")
             fail(ErrorCode::Unsupported, "evaluate.convention \"" + recipe.convention + "\": a conversion evaluates token windows, chunked; linnet-cli eval has " +
                                              "the other one", {{"key", "evaluate.convention"}, {"found", recipe.convention}});
@@ -68,7 +70,15 @@ Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, c
                             Json{{"device", deviceDescription(deviceFromName(frozen.device))}, {"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION}}.dump(1) + "\n");
         folder.state()["baselines"] = options.baselines;
         folder.save();
-        return execute(folder, options, control);
+        try {
+            return execute(folder, options, control);
+        } catch (const Failure& failure) {
+            // What fails before its first stage is done (too little text, say) leaves the folder empty, as it was
+            if (failure.error.code != ErrorCode::Cancelled && !folder.state().contains("stages"))
+                for (const auto& entry : std::filesystem::directory_iterator(run))
+                    std::filesystem::remove_all(entry.path());
+            throw;
+        }
     });
 }
 

@@ -42,6 +42,8 @@ OpenedModel openRun(const fs::path& run) {
     const Json recipe = readJsonFile(recipeFile);
     const Json& teacher = member(recipe, "teacher", recipeFile);
     const fs::path source = textMember(teacher, "source", recipeFile);
+    if (!fs::exists(studentFile) && fs::exists(run / "report.json") && readJsonFile(run / "report.json").value("converted_layers", Json{0}).empty())
+        return {openModelFiles(source.is_absolute() ? source : run / source), nullptr, ""}; // every layer was kept: the teacher
     if (!fs::exists(studentFile))
         fail(ErrorCode::NotFound, "run " + run.string() + " has no student yet: " + studentFile.string() + " is missing",
              {{"file", studentFile.string()}});
