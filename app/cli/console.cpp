@@ -47,12 +47,6 @@ SignalStop::SignalStop() {
     }).detach();
 }
 
-SignalStop::~SignalStop() = default;
-
-std::stop_token SignalStop::token() const {
-    return g_stop.get_token();
-}
-
 Console::Console(const GlobalOptions& options) : m_options(options), m_terminal(::isatty(STDERR_FILENO) != 0) {}
 
 core::Control Console::control() {

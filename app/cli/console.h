@@ -46,8 +46,6 @@ private:
 class SignalStop {
 public:
     SignalStop();
-    ~SignalStop();
-    std::stop_token token() const;
 };
 
 std::vector<std::string> table(const std::vector<std::vector<std::string>>& rows); // columns aligned; numbers to the right

@@ -62,7 +62,7 @@ std::string parseErrorText(const CLI::ParseError& error, const CLI::App& app, in
 }
 
 int run(int argc, char** argv) {
-    const SignalStop signals;
+    [[maybe_unused]] const SignalStop signals;
     GlobalOptions options;
     Console console(options);
     Cli cli{options, console, {}};

@@ -11,7 +11,7 @@
 
 namespace linnet::app {
 
-enum class JobState { Idle, Running, Pausing, Paused, Stopping };
+enum class JobState { Idle, Running, Paused, Stopping };
 
 struct RunEntry { // of this session or found on disk
     QString name, folder;

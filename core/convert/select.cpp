@@ -3,19 +3,16 @@
 #include "core/convert/select.h"
 
 #include "core/evaluate/evaluate_model.h"
+#include "core/evaluate/score_rows.h"
 
 namespace linnet::core {
 namespace {
 
-// Sum of the next-token losses of final normed hidden states; logits a few rows at a time.
-double lossSum(const Model& model, const at::Tensor& normed, const at::Tensor& ids) {
+double lossSum(const Model& model, const at::Tensor& normed, const at::Tensor& ids, const Control& control) {
     double sum = 0;
-    for (std::int64_t n = 0; n < ids.size(0); ++n) {
-        const auto predictions = ids.size(1) - 1;
-        const at::Tensor logits = model.logits(normed[n].narrow(0, 0, predictions)).to(at::kFloat);
-        const at::Tensor target = ids[n].narrow(0, 1, predictions).unsqueeze(-1);
-        sum += (at::logsumexp(logits, -1) - logits.gather(-1, target).squeeze(-1)).sum().item<double>();
-    }
+    const auto predictions = ids.size(1) - 1;
+    for (std::int64_t n = 0; n < ids.size(0); ++n)
+        sum += scoreRows(model, normed[n].narrow(0, 0, predictions), ids[n].narrow(0, 1, predictions), {}, {}, control).loss.sum().item<double>();
     return sum;
 }
 
@@ -60,7 +57,7 @@ std::vector<LayerScore> bypassRanking(const Model& teacher, const TokenWindows& 
             const auto first = static_cast<std::int64_t>(b) * kBatch;
             if (!known)
                 sums[static_cast<std::size_t>(l)] += lossSum(teacher, finishFrom(runBlock(teacher, *weights, &bypass, prefix[b]), l + 1),
-                                                             ids.narrow(0, first, prefix[b].size(0)));
+                                                             ids.narrow(0, first, prefix[b].size(0)), control);
             prefix[b] = runBlock(teacher, *weights, nullptr, prefix[b]);
         }
         if (!known) {
@@ -70,7 +67,7 @@ std::vector<LayerScore> bypassRanking(const Model& teacher, const TokenWindows& 
     }
     double whole = 0;
     for (std::size_t b = 0; b < prefix.size(); ++b)
-        whole += lossSum(teacher, teacher.finalNorm(prefix[b]), ids.narrow(0, static_cast<std::int64_t>(b) * kBatch, prefix[b].size(0)));
+        whole += lossSum(teacher, teacher.finalNorm(prefix[b]), ids.narrow(0, static_cast<std::int64_t>(b) * kBatch, prefix[b].size(0)), control);
     whole /= static_cast<double>(windows.sequences * (windows.seqLen - 1));
 
     std::vector<LayerScore> ranking;
