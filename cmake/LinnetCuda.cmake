@@ -1,0 +1,28 @@
+# LINNET_CUDA stays ON only where a working nvcc is found: named in CMAKE_CUDA_COMPILER or CUDACXX, on PATH, in the usual folder, or
+# beside LibTorch, where PyPI's packages put it. Without one everything builds too; the GPU entries of kernels/ then say so.
+if(NOT LINNET_CUDA)
+  return()
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  if(NOT DEFINED ENV{CUDACXX})
+    find_program(LINNET_NVCC nvcc HINTS /usr/local/cuda/bin ${LINNET_TORCH_ROOT}/../nvidia/cu13/bin)
+    mark_as_advanced(LINNET_NVCC)
+    if(LINNET_NVCC)
+      set(ENV{CUDACXX} ${LINNET_NVCC})
+    endif()
+  endif()
+  unset(CMAKE_CUDA_COMPILER CACHE) # a search in vain, earlier: look again
+  include(CheckLanguage)
+  check_language(CUDA)
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  message(STATUS "LINNET_CUDA: no working nvcc found, so no CUDA kernels in this build")
+  set(LINNET_CUDA OFF)
+  return()
+endif()
+if(NOT CMAKE_CUDA_ARCHITECTURES) # Hopper, and PTX of the portable path for everything since Ampere
+  set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90a-real)
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+message(STATUS "LINNET_CUDA: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
