@@ -2,18 +2,24 @@
 
 #include "core/evaluate/score_rows.h"
 
+#include "core/model/vocabulary_scores.h"
+
 #include <limits>
 #include <numeric>
 
 namespace linnet::core {
 namespace {
 
-// Rows of logits made at once: a product large enough to run at speed, a tensor small enough for memory (CPU: 32 MiB of
-// float32).
-std::int64_t pieceRows(const Model& model) {
-    const std::int64_t elements = std::int64_t{1} << (model.device().is_cuda() ? 26 : 23);
-    return std::clamp<std::int64_t>(elements / model.config().vocabSize, 32, 4096);
+// Logits made at once: a product large enough to run at speed, a tensor small enough for memory (CPU: 32 MiB of float32).
+std::int64_t pieceElements(const Model& model) {
+    return std::int64_t{1} << (model.device().is_cuda() ? 26 : 23);
 }
+
+std::int64_t pieceRows(const Model& model) {
+    return std::clamp<std::int64_t>(pieceElements(model) / model.config().vocabSize, 32, 4096);
+}
+
+constexpr std::int64_t kSoftmaxPieces = 8; // softmax over an eighth of them at a time: its passes stay in the cache
 
 at::Tensor onHost(const at::Tensor& x) {
     return x.to(at::kCPU, at::kDouble);
@@ -28,26 +34,30 @@ RowScores scoreRows(const Model& model, const at::Tensor& hidden, const at::Tens
     for (std::int64_t from = 0; from < hidden.size(0); from += step) {
         control.checkpoint();
         const auto rows = std::min(step, hidden.size(0) - from);
-        auto student = model.logits(hidden.narrow(0, from, rows)).to(at::kFloat);
-        const auto wanted = student.gather(-1, targets.narrow(0, from, rows).unsqueeze(-1)).squeeze(-1);
-        const auto studentSum = student.logsumexp(-1, true);
-        loss.push_back(onHost(studentSum.squeeze(-1) - wanted));
-        if (!teacherHidden.defined())
+        const auto student = model.logits(hidden.narrow(0, from, rows));
+        at::Tensor teacher;
+        if (teacherHidden.defined()) {
+            const auto teacherRows = teacherHidden.narrow(0, from, rows);
+            teacher = teacherHead.defined() ? at::linear(teacherRows, teacherHead) : model.logits(teacherRows);
+        }
+        VocabularyScores scores({.agreement = teacher.defined()}, targets.narrow(0, from, rows));
+        const auto tokens = std::max<std::int64_t>(1, pieceElements(model) / kSoftmaxPieces / rows);
+        for (std::int64_t first = 0; first < student.size(-1); first += tokens) {
+            const auto piece = [&](const at::Tensor& z) {
+                return z.defined() ? z.narrow(-1, first, std::min(tokens, z.size(-1) - first)) : at::Tensor();
+            };
+            scores.add(piece(student), piece(teacher), first);
+        }
+        loss.push_back(scores.crossEntropy());
+        if (!teacher.defined())
             continue;
-        const auto teacherRows = teacherHidden.narrow(0, from, rows);
-        auto teacher =
-            (teacherHead.defined() ? at::linear(teacherRows, teacherHead) : model.logits(teacherRows)).to(at::kFloat);
-        agreement.push_back(onHost(student.argmax(-1) == teacher.argmax(-1)));
-        // Both normalised before they are subtracted: logits may share a large offset that would cost digits.
-        const auto teacherSum = teacher.logsumexp(-1, true);
-        teacher.sub_(teacherSum);
-        student.sub_(studentSum).neg_().add_(teacher); // log p_teacher - log p_student
-        kl.push_back(onHost(teacher.exp_().mul_(student).sum(-1)));
+        agreement.push_back(scores.agreement());
+        kl.push_back(scores.kl());
     }
     RowScores scores;
-    scores.loss = at::cat(loss);
+    scores.loss = onHost(at::cat(loss)); // a GPU is waited for once
     if (teacherHidden.defined())
-        scores.kl = at::cat(kl), scores.agreement = at::cat(agreement);
+        scores.kl = onHost(at::cat(kl)), scores.agreement = onHost(at::cat(agreement));
     return scores;
 }
 

@@ -12,8 +12,8 @@ struct RowScores {        // float64 on the host, [rows]; the last two only with
 };
 
 // hidden [rows, hidden size] and targets int64 [rows], both on the model's device; teacherHidden [rows, teacher's hidden size]
-// or undefined, teacherHead [V, teacher's hidden size] or undefined (the model's own head). Softmax in float32. Checks
-// `control` between pieces; at most two [piece, V] float tensors exist at a time.
+// or undefined, teacherHead [V, teacher's hidden size] or undefined (the model's own head). Softmax in float32
+// (core/model/vocabulary_scores.h). Checks `control` between pieces; at most two [piece, V] tensors exist at a time.
 RowScores scoreRows(const Model& model, const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& teacherHidden,
                     const at::Tensor& teacherHead, const Control& control);
 
