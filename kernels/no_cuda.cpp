@@ -1,6 +1,7 @@
 // Whether this build has CUDA kernels; where it has none, their launch functions are here and say so.
 #include "linnet/kernels/gated_delta_rule.h"
 #include "linnet/kernels/launch.h"
+#include "linnet/kernels/linear_layer.h"
 
 namespace linnet::kernels {
 
@@ -20,6 +21,18 @@ GatedDeltaRuleBytes gatedDeltaRuleBytes(const GatedDeltaRuleParams&) { return {}
 LaunchError gatedDeltaRuleForward(const GatedDeltaRuleParams&) { return kNone; }
 LaunchError gatedDeltaRuleBackward(const GatedDeltaRuleParams&) { return kNone; }
 LaunchError gatedDeltaRuleStep(const GatedDeltaRuleParams&) { return kNone; }
+
+LaunchError gatherRows(const GatherRowsParams&) { return kNone; }
+std::int64_t shortConvolutionWorkspace(const ShortConvolutionParams&) { return 0; }
+LaunchError shortConvolutionForward(const ShortConvolutionParams&) { return kNone; }
+LaunchError shortConvolutionBackward(const ShortConvolutionParams&) { return kNone; }
+LaunchError gatesForward(const GatesParams&) { return kNone; }
+LaunchError gatesBackward(const GatesParams&) { return kNone; }
+std::int64_t gatedNormWorkspace(const GatedNormParams&) { return 0; }
+LaunchError gatedNormForward(const GatedNormParams&) { return kNone; }
+LaunchError gatedNormBackward(const GatedNormParams&) { return kNone; }
+LaunchError squareError(const SquareErrorParams&) { return kNone; }
+LaunchError alignUpdate(const AlignUpdateParams&) { return kNone; }
 
 #endif
 
