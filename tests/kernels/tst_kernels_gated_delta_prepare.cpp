@@ -236,7 +236,7 @@ private slots:
         QFETCH(bool, normalise);
         QFETCH(bool, fused);
         QFETCH(int, type);
-        Inputs in(2, tokens, 4, 2, dim, static_cast<DataType>(type), static_cast<unsigned>(dim + tokens));
+        Inputs in(dim <= 96 ? 2 : 1, tokens, 4, 2, dim, static_cast<DataType>(type), static_cast<unsigned>(dim + tokens));
         in.p.normalise = normalise;
         in.p.betaIsLogit = fused;
         runPrepare(in, fused);
