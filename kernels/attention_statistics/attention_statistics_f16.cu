@@ -1,0 +1,10 @@
+// The kernels for Float16, in a translation unit of their own so that the types compile side by side.
+#include "attention_statistics_kernels.cuh"
+
+namespace linnet::kernels::statistics {
+
+LaunchError launchFloat16(Arguments& arguments, void* stream) {
+    return launchType<Float16>(arguments, stream);
+}
+
+} // namespace linnet::kernels::statistics
