@@ -14,6 +14,7 @@
 #include "core/mixers/recurrence.h"
 
 #include "core/base/result.h"
+#include "core/mixers/chunk_kernels.h"
 #include "core/mixers/recurrence_checks.h"
 
 namespace linnet::core {
@@ -260,6 +261,8 @@ RecurrenceOutputs chunkwise(const MixerSpec& spec, const RecurrenceInputs& in, i
     checkRecurrenceInputs(spec, in);
     if (chunk < 1)
         fail(ErrorCode::Usage, "mixer '" + spec.name + "': chunk is " + std::to_string(chunk) + ", expected at least 1 token");
+    if (chunkKernelsTake(spec, in))
+        return chunkKernels(spec, in);
     const at::Tensor write = spec.write == WriteGate::One ? at::Tensor() : in.write;
     const variable_list out =
         ChunkedRule::apply(in.q, in.k, in.v, given(expandedLogDecay(spec, in)), given(write), given(in.state), spec.deltaRule,

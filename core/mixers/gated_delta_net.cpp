@@ -3,6 +3,7 @@
 #include "core/mixers/gated_delta_net.h"
 
 #include "core/base/result.h"
+#include "core/mixers/chunk_kernels.h"
 #include "core/mixers/short_convolution.h"
 
 namespace linnet::core {
@@ -131,10 +132,16 @@ Readout linearReadout(const MixerSpec& spec, const LinearShape& shape, const Lin
         in.write = project(x, layer.bProj).sigmoid();
     if (state)
         in.state = state->recurrent;
+    // A layer in 16 bits on a GPU: the kernels take 16-bit q, k and v and keep gates and state in float32.
+    RecurrenceInputs narrow = in;
+    for (at::Tensor* t : {&narrow.q, &narrow.k, &narrow.v})
+        *t = t->is_cuda() && layer.qProj.scalar_type() != at::kDouble ? t->to(layer.qProj.scalar_type()) : *t;
+    const bool kernels = chunkKernelsTake(spec, narrow);
     const bool oneToken = x.size(1) == 1 && spec.decay != Decay::ChannelPerToken && spec.normaliser == Normaliser::None;
-    const RecurrenceOutputs out = oneToken ? step(spec, in) : chunkwise(spec, in, chunk);
+    RecurrenceOutputs out = oneToken ? step(spec, kernels ? narrow : in) : chunkwise(spec, kernels ? narrow : in, chunk);
     if (state)
         state->recurrent = out.state;
+    out.o = wide(out.o);
     const at::Tensor size = out.o.square().mean(-1, true);
     return {out.o, out.o * (size + shape.normEps).rsqrt() * wide(layer.oNorm)};
 }

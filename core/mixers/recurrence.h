@@ -1,5 +1,6 @@
 // Three forms of the mixers' recurrence (mixer_spec.h): by token, by chunk and one step. All are differentiable in every input,
-// work in the dtype they are given (float32 or float64; fp64 in tests) and throw Failure{Usage} that names a wrong shape.
+// work in the dtype they are given (float32 or float64; fp64 in tests) and throw Failure{Usage} that names a wrong shape. On a GPU the
+// chunk and step forms of the delta rule with scalar decay take q, k and v in bfloat16 or float16 too (chunk_kernels.h).
 #pragma once
 
 #include "core/mixers/mixer_spec.h"

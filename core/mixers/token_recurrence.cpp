@@ -10,6 +10,7 @@
 #include "core/mixers/recurrence.h"
 
 #include "core/base/result.h"
+#include "core/mixers/chunk_kernels.h"
 #include "core/mixers/recurrence_checks.h"
 
 namespace linnet::core {
@@ -145,6 +146,10 @@ RecurrenceOutputs step(const MixerSpec& spec, const RecurrenceInputs& in) {
         fail(ErrorCode::Usage,
              "mixer '" + spec.name + "': a step takes one token, q has shape " + shapeText(in.q.sizes()) + ", expected [B, 1, H, D]",
              {{"tensor", "q"}, {"found", shapeText(in.q.sizes())}});
+    if (in.q.defined() && in.q.is_cuda() && chunkKernelsTake(spec, in)) {
+        checkRecurrenceInputs(spec, in);
+        return at::GradMode::is_enabled() ? chunkKernels(spec, in) : stepKernel(spec, in);
+    }
     return tokenRecurrence(spec, in);
 }
 

@@ -178,9 +178,12 @@ LaunchError check(const GatedDeltaRuleParams& p) {
         return refuse("sequences is " + std::to_string(p.sequences) + " while sequenceStarts is " + (p.sequenceStarts ? "given" : "null"));
     if ((p.aLog != nullptr) != (p.dtBias != nullptr))
         return refuse("aLog and dtBias are given together or not at all");
-    for (const auto& [name, pointer, strides] : {std::tuple{"q", p.q, p.qStrides}, std::tuple{"k", p.k, p.kStrides}, std::tuple{"v", p.v, p.vStrides}})
-        if (const auto error = checkStrides(name, pointer, strides))
-            return error;
+    if (const auto error = checkStrides("q", p.q, p.qStrides))
+        return error;
+    if (const auto error = checkStrides("k", p.k, p.kStrides))
+        return error;
+    if (const auto error = checkStrides("v", p.v, p.vStrides))
+        return error;
     if (!p.g || !p.beta)
         return refuse("g or beta is null");
     return nullptr;
