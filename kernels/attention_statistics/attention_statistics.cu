@@ -8,8 +8,8 @@
 // Bins: keys come from the diagonal back to the first, so a row's bins fill one after the other, and each (row, bin) is written once, when
 //   its edge is passed. A tile that no edge crosses costs a row sum that is needed anyway; one that is crossed costs two operations
 //   a weight and edge, but only for the eight rows whose edge lies in the tile.
-// Rescaling: M follows only when a score is more than 2^8 above it; that is rare after the first tile, so the many multiplications of a
-//   rescale (outputs, sums, finished bins) and the exchange of maxima between lanes leave the common path.
+// Rescaling: nobody looks for maxima but in a warp's first tile. A later tile is weighed with M as it is; if its weights add up to more
+//   than 256, its scores are formed again, M raised, and everything so far rescaled (outputs, sums, finished bins). That is rare.
 // Layout: a block has 128 query rows (64 for float32), a warp 32 of them as two fragments (16 where registers forbid), keys and values in
 //   tiles of 32 (16 where shared memory forbids) through two or three stages of cp.async. Scores stay in registers and become the weights'
 //   fragments.
@@ -20,9 +20,7 @@
 #include "attention_statistics_kernels.cuh"
 #include "linnet/kernels/attention_statistics.h"
 
-#include <cmath>
-#include <exception>
-#include <string>
+#include <algorithm>
 
 namespace linnet::kernels {
 
@@ -221,8 +219,10 @@ struct Plan {
             g.bins = onePass ? bins : 0;
             folded.bins = bins;
             for (int i = 0; i <= bins; ++i)
-                (onePass ? g.edges : folded.edges)[i] = static_cast<std::int32_t>(edges[static_cast<std::size_t>(i)]);
+                folded.edges[i] = static_cast<std::int32_t>(edges[static_cast<std::size_t>(i)]);
         }
+        std::fill(std::begin(g.edges), std::end(g.edges), kNoEdge);
+        std::copy_n(folded.edges, g.bins, g.edges);
         const std::size_t heads = static_cast<std::size_t>(sequencesOf(p) * p.heads), perRow = heads * static_cast<std::size_t>(g.tokens);
         g.logSums = static_cast<float*>(p.workspace);
         g.masses = g.logSums + 2 * perRow;
@@ -259,29 +259,3 @@ LaunchError attentionStatisticsCuda(const AttentionStatisticsCudaParams& p) {
 }
 
 } // namespace linnet::kernels
-
-namespace {
-
-// An exception must not cross into C.
-template <class F> const char* guarded(F&& call) {
-    try {
-        return call();
-    } catch (const std::exception& e) {
-        thread_local std::string text;
-        text = e.what();
-        return text.c_str();
-    }
-}
-
-} // namespace
-
-extern "C" {
-
-const char* linnetAttentionStatistics(const linnet::kernels::AttentionStatisticsCudaParams* params) {
-    return guarded([&] { return linnet::kernels::attentionStatisticsCuda(*params); });
-}
-const char* linnetAttentionStatisticsWorkspace(const linnet::kernels::AttentionStatisticsCudaParams* params, std::size_t* bytes) {
-    return guarded([&] { return *bytes = linnet::kernels::attentionStatisticsCudaWorkspace(*params), nullptr; });
-}
-
-} // extern "C"

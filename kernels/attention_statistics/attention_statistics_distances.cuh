@@ -27,8 +27,8 @@ template <class T, int kDim> __global__ void __launch_bounds__(128) statisticsDi
     auto* keys = queries + S::kQueryBytes / 2;
     auto* powers = reinterpret_cast<float*>(memory + D::kPowers); // scale <q, k>
     float* logSums = powers + D::kBand * D::kPitch;               // [2][rows]
-    const T* q = headOf<T>(g, p, g.q, g.qStrides, p.head);
-    const T* k = headOf<T>(g, p, g.k, g.kStrides, p.head / (g.heads / g.kvHeads));
+    const T* q = Chunks<S>::start(headOf<T>(g, p, g.q, g.qStrides, p.head), g.qStrides.token);
+    const T* k = Chunks<S>::start(headOf<T>(g, p, g.k, g.kStrides, p.head / (g.heads / g.kvHeads)), g.kStrides.token);
 
     const int mine = static_cast<int>(threadIdx.x) % D::kBand;
     const bool noSink = static_cast<int>(threadIdx.x) >= D::kBand;
@@ -36,13 +36,13 @@ template <class T, int kDim> __global__ void __launch_bounds__(128) statisticsDi
     for (int first = band; first < p.length; first += D::kBand) {
         const int firstKey = first - band - (D::kBand - 1);
         __syncthreads();
-        loadTile<S, D::kBand>(queries, q, g.qStrides.token, first, p.length, g.headDim);
+        loadTile<S, D::kBand>(queries, q + first * g.qStrides.token, g.qStrides.token, first, p.length, g.headDim);
         const int t = first + mine; // of the row whose log sum this thread fetches
         const bool counts = t < p.length && (!noSink || t >= g.firstNoSinkRow);
         logSums[threadIdx.x] = counts ? g.logSums[(noSink ? rows : 0) + firstRow + t] : -kMaskedScore;
         for (int part = 0; part < D::kColumns / S::kKeys; ++part) {
             const int partKey = firstKey + part * S::kKeys;
-            loadTile<S, S::kKeys>(keys, k, g.kStrides.token, partKey, p.length, g.headDim);
+            loadTile<S, S::kKeys>(keys, k + partKey * g.kStrides.token, g.kStrides.token, partKey, p.length, g.headDim);
             copyAsyncCommit();
             copyAsyncWait<0>();
             __syncthreads();

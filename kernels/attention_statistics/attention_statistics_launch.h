@@ -11,7 +11,8 @@ namespace linnet::kernels::statistics {
 constexpr int kMaxPassBins = 128;   // of the one-pass kernel
 constexpr int kMaxFoldedBins = 896; // of the second pass, unless every distance has a bin: kernel parameters hold their edges
 constexpr int kMaxSinkKeys = 16;    // the keys of one tensor core step
-constexpr int kRowSums = 6;         // distance, distanceNoSink, entropy, entropyRelative, sink, square
+constexpr std::int32_t kNoEdge = 0x7fffffff;
+constexpr int kRowSums = 6; // distance, distanceNoSink, entropy, entropyRelative, sink, square
 
 struct Strides {
     std::int64_t batch, head, token;
@@ -32,7 +33,7 @@ struct Arguments {
     float* partials;  // [sequences * heads][rowBlocks][kRowSums + 2 bins]
     float* logSums;   // [2][sequences * heads][tokens], bins = 0 only: log2 of the sum of 2^(scale <q, k>), with and without the sink
     float* masses;    // [2][sequences * heads][tokens], bins = 0 only: mass by distance, summed over the rows
-    std::int32_t edges[kMaxPassBins + 1];
+    std::int32_t edges[kMaxPassBins + 2]; // 0, 1, .. and from edges[bins] on kNoEdge
 };
 
 // Rows of a block, which is what the workspace depends on.

@@ -18,20 +18,26 @@ __global__ void __launch_bounds__(PassShape<T, kDim>::Tiles::kThreads, PassShape
     const PassMemory<S> at(g.stages, g.bins, g.sinkKeys);
     auto* queries = reinterpret_cast<Part*>(memory);
     auto* floats = reinterpret_cast<float*>(memory);
-    float *mass = floats + at.mass / 4, *sink = floats + at.sink / 4, *row = floats + at.row / 4, *sums = floats + at.sums / 4;
+    float *mass = floats + at.mass / 4, *sink = floats + at.sink / 4, *row = floats + at.row / 4, *warpSums = floats + at.sums / 4;
 
     const int kvHead = p.head / (g.heads / g.kvHeads);
-    const T *k = headOf<T>(g, p, g.k, g.kStrides, kvHead), *v = headOf<T>(g, p, g.v, g.vStrides, kvHead);
     const int tiles = (min(p.length, p.first + S::kRows) + S::kKeys - 1) / S::kKeys;
+    const auto lastKey = std::int64_t{tiles - 1} * S::kKeys;
+    // The thread's first chunk of the next tile to load, of which the last comes first.
+    const T* k = Chunks<S>::start(headOf<T>(g, p, g.k, g.kStrides, kvHead) + lastKey * g.kStrides.token, g.kStrides.token);
+    const T* v = Chunks<S>::start(headOf<T>(g, p, g.v, g.vStrides, kvHead) + lastKey * g.vStrides.token, g.vStrides.token);
     const auto stageOf = [&](int stage) { return reinterpret_cast<Part*>(memory + at.stage + stage * 2 * S::kKeyBytes); };
     const auto load = [&](int tile, int stage) {
         if (tile >= 0) {
             loadTile<S, S::kKeys>(stageOf(stage), k, g.kStrides.token, tile * S::kKeys, p.length, g.headDim);
             loadTile<S, S::kKeys>(stageOf(stage) + S::kParts * S::kKeyPart, v, g.vStrides.token, tile * S::kKeys, p.length, g.headDim);
+            k -= S::kKeys * g.kStrides.token;
+            v -= S::kKeys * g.vStrides.token;
         }
         copyAsyncCommit();
     };
-    loadTile<S, S::kRows>(queries, headOf<T>(g, p, g.q, g.qStrides, p.head), g.qStrides.token, p.first, p.length, g.headDim);
+    const T* q0 = headOf<T>(g, p, g.q, g.qStrides, p.head) + p.first * g.qStrides.token;
+    loadTile<S, S::kRows>(queries, Chunks<S>::start(q0, g.qStrides.token), g.qStrides.token, p.first, p.length, g.headDim);
     for (int i = 0; i < g.stages - 1; ++i)
         load(tiles - 1 - i, i);
     for (int i = static_cast<int>(threadIdx.x); i < (g.bins + g.sinkKeys) * S::kRows; i += S::kThreads)
@@ -47,16 +53,12 @@ __global__ void __launch_bounds__(PassShape<T, kDim>::Tiles::kThreads, PassShape
         rows.maximum[h] = kNoMaximum;
         rows.sum[h] = rows.weighted[h] = rows.distance[h] = rows.open[h] = 0.0F;
     }
-#pragma unroll
-    for (int f = 0; f < S::kFragments; ++f)
-#pragma unroll
-        for (int j = 0; j < S::kDim / 8; ++j)
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                o[f][j][i] = 0.0F;
+    clear(o);
     constexpr int kHeld = Shape::kQueriesInRegisters ? S::kDim / 16 : 1;
     std::uint32_t q[kHeld][S::kFragments][S::kParts][4];
-    int edge = 1, stage = 0;
+    Edge edge = {1, g.edges[1]};
+    int stage = 0;
+    bool measure = true; // the maxima: with the warp's first tile, and where a tile turns out to be far above them
     for (int tile = tiles - 1; tile >= 0; --tile) { // from the diagonal back to the first key
         if (g.stages > 2)
             copyAsyncWait<1>();
@@ -71,27 +73,32 @@ __global__ void __launch_bounds__(PassShape<T, kDim>::Tiles::kThreads, PassShape
         load(tile - (g.stages - 1), stage == 0 ? g.stages - 1 : stage - 1);
         const Part* keys = stageOf(stage);
         stage = stage + 1 == g.stages ? 0 : stage + 1;
-        if (tile * S::kKeys > warpRow + S::kWarpRows - 1 || warpRow >= p.length)
+        const int firstKey = tile * S::kKeys;
+        if (firstKey > warpRow + S::kWarpRows - 1 || warpRow >= p.length)
             continue;
         Matrix<S, S::kKeys> s;
+        TileSums<S> sums;
+        for (;;) {
+            clear(s);
 #pragma unroll
-        for (int f = 0; f < S::kFragments; ++f)
-#pragma unroll
-            for (int j = 0; j < S::kKeys / 8; ++j)
-#pragma unroll
-                for (int i = 0; i < 4; ++i)
-                    s[f][j][i] = 0.0F;
-#pragma unroll
-        for (int step = 0; step < S::kDim / 16; ++step) {
-            if constexpr (!Shape::kQueriesInRegisters)
-                loadQueries<S>(q[0], queries, step);
-            scoresStep<S>(s, q[Shape::kQueriesInRegisters ? step : 0], keys, step);
+            for (int step = 0; step < S::kDim / 16; ++step) {
+                if constexpr (!Shape::kQueriesInRegisters)
+                    loadQueries<S>(q[0], queries, step);
+                scoresStep<S>(s, q[Shape::kQueriesInRegisters ? step : 0], keys, step);
+            }
+            if (firstKey + S::kKeys - 1 > warpRow || firstKey < g.sinkKeys)
+                maskScores<S>(s, warpRow + lane() / 4, firstKey, g.sinkKeys, sink + lane() / 4);
+            if (measure)
+                raiseMaxima<S>(g, rows, o, s, mass, warpRow + S::kWarpRows - 1 - firstKey, row);
+            measure = weigh<S>(rows, s, g.scale, sums);
+            if (!measure)
+                break;
         }
-        addTile<S>(g, rows, o, s, keys + S::kParts * S::kKeyPart, warpRow, tile * S::kKeys, edge, mass, sink, row);
+        addTile<S>(g, rows, o, s, sums, keys + S::kParts * S::kKeyPart, warpRow, firstKey, edge, mass);
     }
     const Part* values = stageOf(stage == 0 ? g.stages - 1 : stage - 1) + S::kParts * S::kKeyPart; // of the last tile
-    endWarp<S>(g, p, rows, o, values, warpRow, mass, sink, row, sums + warp() * kRowSums);
-    sumBlock<S>(g, p, mass - warpFirst, sink - warpFirst, row - warpFirst, sums);
+    endWarp<S>(g, p, rows, o, values, warpRow, mass, sink, row, warpSums + warp() * kRowSums);
+    sumBlock<S>(g, p, mass - warpFirst, sink - warpFirst, row - warpFirst, warpSums);
 }
 
 } // namespace linnet::kernels::statistics

@@ -8,7 +8,7 @@ namespace linnet::kernels::statistics {
 
 constexpr float kMaskedScore = -1e30F; // times any scale that is let in: finite, far below kNoMaximum, and 2^x = 0
 constexpr float kNoMaximum = -5e9F;    // the running maximum before the first key
-constexpr float kSlack = 8.0F;         // powers of two by which a score may exceed the running maximum before everything is rescaled
+constexpr float kMostWeight = 256.0F;  // that a thread may add up for a row and tile before the maxima are raised and all is rescaled
 
 // The shape of the pass for a data type and head dimension.
 template <class T, int kDim> struct PassShape {
@@ -85,13 +85,28 @@ template <class S> __device__ __forceinline__ void maskScores(Matrix<S, S::kKeys
             }
 }
 
-// Raises the maxima where a score is more than kSlack above, and rescales what was summed so far, the warp's finished bins with it.
+template <int kFragments, int kColumns> __device__ __forceinline__ void clear(float (&x)[kFragments][kColumns][4]) {
+#pragma unroll
+    for (int f = 0; f < kFragments; ++f)
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j)
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                x[f][j][i] = 0.0F;
+}
+
+// Raises the maxima to those of the tile and rescales what was summed so far, the warp's finished bins with it. `farthest`: the largest
+// distance in the tile.
 template <class S>
-__device__ __forceinline__ void raiseMaxima(Rows<S>& rows, Matrix<S, S::kDim>& o, const float (&best)[S::kHalves], float* mass,
-                                            int finishedBins, float* factors) {
+__device__ __forceinline__ void raiseMaxima(const Arguments& g, Rows<S>& rows, Matrix<S, S::kDim>& o, const Matrix<S, S::kKeys>& s,
+                                            float* mass, int farthest, float* factors) {
 #pragma unroll
     for (int h = 0; h < S::kHalves; ++h) {
-        const float next = fmaxf(rows.maximum[h], quadMax(best[h]));
+        float best = s[h / 2][0][2 * (h % 2)];
+#pragma unroll
+        for (int j = 0; j < S::kKeys / 8; ++j)
+            best = fmaxf(best, fmaxf(s[h / 2][j][2 * (h % 2)], s[h / 2][j][2 * (h % 2) + 1]));
+        const float next = fmaxf(rows.maximum[h], quadMax(best) * g.scale);
         const float change = rows.maximum[h] - next, factor = exp2Fast(change);
         rows.maximum[h] = next;
         rows.weighted[h] = factor * (rows.weighted[h] + change * rows.sum[h]);
@@ -106,102 +121,111 @@ __device__ __forceinline__ void raiseMaxima(Rows<S>& rows, Matrix<S, S::kDim>& o
         if (lane() % 4 == 0)
             factors[8 * h + lane() / 4] = factor;
     }
-    if (finishedBins > 0) {
-        __syncwarp();
+    __syncwarp();
+    for (int i = 1; g.edges[i] <= farthest - S::kKeys; ++i) // ended, for some of the rows, by a tile before
         if (lane() < S::kWarpRows)
-            for (int bin = 0; bin < finishedBins; ++bin)
-                mass[bin * S::kRows + lane()] *= factors[lane()];
-    }
+            mass[(i - 1) * S::kRows + lane()] *= factors[lane()];
     __syncwarp();
 }
 
-// Edge e ends a bin for row t at key t - e: of the tile's keys, those after it belong to the bin. `past`: t - e - firstKey.
-template <class S> __device__ __forceinline__ void closeBin(float& open, const Matrix<S, S::kKeys>& s, int h, int past, float* mass) {
-    const bool here = past >= 0 && past < S::kKeys;
-    const float offset = static_cast<float>(2 * (lane() % 4) - past);
-    float inside = 0.0F;
-#pragma unroll
-    for (int j = 0; j < S::kKeys / 8; ++j) {
-        inside += saturate(offset + static_cast<float>(8 * j)) * s[h / 2][j][2 * (h % 2)];
-        inside += saturate(offset + static_cast<float>(8 * j + 1)) * s[h / 2][j][2 * (h % 2) + 1];
-    }
-    const float all = quadSum(open + inside);
-    if (here) {
-        open = -inside; // the tile's sum comes on top
-        if (lane() % 4 == 0)
-            *mass = all;
-    }
-}
+// What one tile adds to a thread's rows. moment: of w (key - the thread's first key).
+template <class S> struct TileSums { float sum[S::kHalves], weighted[S::kHalves], moment[S::kHalves]; };
 
-// Scores to weights in place, and their sums.
-template <class S>
-__device__ __forceinline__ void weigh(Rows<S>& rows, Matrix<S, S::kKeys>& s, float scale, int row, int firstKey,
-                                      float (&tile)[S::kHalves]) {
-    const int toFirst = row - firstKey - 2 * (lane() % 4); // distance of the thread's first key
-#pragma unroll
-    for (int h = 0; h < S::kHalves; ++h) {
-        float sum = 0.0F, weighted = 0.0F, moment = 0.0F;
-#pragma unroll
-        for (int j = 0; j < S::kKeys / 8; ++j)
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                float& x = s[h / 2][j][2 * (h % 2) + e];
-                const float power = fmaf(x, scale, -rows.maximum[h]);
-                x = exp2Fast(power);
-                sum += x;
-                weighted = fmaf(x, power, weighted);
-                moment = fmaf(x, static_cast<float>(8 * j + e), moment);
-            }
-        rows.sum[h] += sum;
-        rows.weighted[h] += weighted;
-        rows.distance[h] += fmaf(static_cast<float>(toFirst + 8 * h), sum, -moment);
-        tile[h] = sum;
-    }
-}
-
-// One tile of keys, of which the warp sees at least one. `edge`: the first edge that can still end a bin.
-template <class S>
-__device__ __forceinline__ void addTile(const Arguments& g, Rows<S>& rows, Matrix<S, S::kDim>& o, Matrix<S, S::kKeys>& s,
-                                        const typename S::Part* values, int warpRow, int firstKey, int& edge, float* mass, float* sink,
-                                        float* factors) {
-    const int row = warpRow + lane() / 4, lastRow = warpRow + S::kWarpRows - 1;
-    if (firstKey + S::kKeys - 1 > warpRow || firstKey < g.sinkKeys)
-        maskScores<S>(s, row, firstKey, g.sinkKeys, sink + lane() / 4);
-    float best[S::kHalves];
+// Scores to weights in place, and their sums. True where the maxima turn out to be too low: then all of it has to be done again.
+template <class S> __device__ __forceinline__ bool weigh(const Rows<S>& rows, Matrix<S, S::kKeys>& s, float scale, TileSums<S>& sums) {
+    constexpr int kGroups = S::kKeys / 8;
     bool above = false;
 #pragma unroll
     for (int h = 0; h < S::kHalves; ++h) {
-        best[h] = s[h / 2][0][2 * (h % 2)];
+        float weighted = 0.0F, odd = 0.0F, later = 0.0F, groups = 0.0F;
 #pragma unroll
-        for (int j = 0; j < S::kKeys / 8; ++j)
-            best[h] = fmaxf(best[h], fmaxf(s[h / 2][j][2 * (h % 2)], s[h / 2][j][2 * (h % 2) + 1]));
-        best[h] *= g.scale;
-        above = above || best[h] > rows.maximum[h] + kSlack;
-    }
-    if (__any_sync(0xffffffffU, above)) {
-        int finished = 0; // bins that an earlier (later in keys) tile may have ended
-        while (finished + 1 < g.bins && g.edges[finished + 1] <= lastRow - firstKey - S::kKeys)
-            ++finished;
-        raiseMaxima<S>(rows, o, best, mass, finished, factors);
-    }
-    float tile[S::kHalves];
-    weigh<S>(rows, s, g.scale, row, firstKey, tile);
-
-    while (edge < g.bins && g.edges[edge] < warpRow - firstKey - (S::kKeys - 1))
-        ++edge;
-    if (edge < g.bins && g.edges[edge] <= lastRow - firstKey) {
+        for (int j = kGroups - 1; j >= 0; --j) {
+            float(&c)[4] = s[h / 2][j];
+            float pair = 0.0F;
 #pragma unroll
-        for (int h = 0; h < S::kHalves; ++h) {
-            const int nearest = warpRow + 8 * h - firstKey - (S::kKeys - 1), farthest = warpRow + 8 * h + 7 - firstKey;
-            for (int i = edge; i < g.bins && g.edges[i] <= farthest; ++i)
-                if (g.edges[i] >= nearest)
-                    closeBin<S>(rows.open[h], s, h, row + 8 * h - firstKey - g.edges[i], mass + (i - 1) * S::kRows + 8 * h + lane() / 4);
+            for (int e = 0; e < 2; ++e) {
+                float& x = c[2 * (h % 2) + e];
+                const float power = fmaf(x, scale, -rows.maximum[h]);
+                x = exp2Fast(power);
+                weighted = fmaf(x, power, weighted);
+                pair += x;
+            }
+            odd += c[2 * (h % 2) + 1];
+            later += pair; // of this group of eight keys and the later ones: the sum of those over j >= 1 is the sum of j w
+            groups += j > 0 ? later : 0.0F;
         }
+        sums.sum[h] = later;
+        sums.weighted[h] = weighted;
+        sums.moment[h] = fmaf(groups, 8.0F, odd);
+        above = above || later > kMostWeight;
+    }
+    return __any_sync(0xffffffffU, above);
+}
+
+// The first edge that still ends a bin for one of the warp's rows, and its distance.
+struct Edge {
+    int index, distance;
+};
+
+// Edge `edge` ends a bin for row t at key t - distance: of the tile's keys, those after it belong to the bin. Whether a row's key lies in
+// this tile is asked for each eight rows, as only they need to look at their weights.
+template <class S>
+__device__ __forceinline__ void closeBins(Rows<S>& rows, const Matrix<S, S::kKeys>& s, Edge edge, int warpRow, int firstKey, float* mass) {
+    const int past = warpRow - edge.distance - firstKey; // of the warp's first row: the key within the tile
+    float bin[S::kHalves];
+#pragma unroll
+    for (int h = 0; h < S::kHalves; ++h) {
+        bin[h] = 0.0F;
+        if (past + 8 * h + 7 < 0 || past + 8 * h >= S::kKeys)
+            continue;
+        const int own = past + 8 * h + lane() / 4;
+        const float offset = static_cast<float>(2 * (lane() % 4) - own);
+        float inside = 0.0F;
+#pragma unroll
+        for (int j = 0; j < S::kKeys / 8; ++j) {
+            inside = fmaf(saturate(offset + static_cast<float>(8 * j)), s[h / 2][j][2 * (h % 2)], inside);
+            inside = fmaf(saturate(offset + static_cast<float>(8 * j + 1)), s[h / 2][j][2 * (h % 2) + 1], inside);
+        }
+        bin[h] = rows.open[h] + inside;
+        if (static_cast<unsigned>(own) < static_cast<unsigned>(S::kKeys))
+            rows.open[h] = -inside; // the tile's sum comes on top
+    }
+    // Sums over the four lanes of a row, of which lane q gets row half q.
+    const bool odd = lane() % 2 == 1, upper = lane() / 2 % 2 == 1;
+    float mine = (odd ? bin[1] : bin[0]) + __shfl_xor_sync(0xffffffffU, odd ? bin[0] : bin[1], 1);
+    int half = lane() % 2;
+    if constexpr (S::kHalves == 4) {
+        const float other = (odd ? bin[3] : bin[2]) + __shfl_xor_sync(0xffffffffU, odd ? bin[2] : bin[3], 1);
+        mine = (upper ? other : mine) + __shfl_xor_sync(0xffffffffU, upper ? mine : other, 2);
+        half = lane() % 4;
+    } else {
+        mine += __shfl_xor_sync(0xffffffffU, mine, 2);
+    }
+    const int row = 8 * half + lane() / 4;
+    if (static_cast<unsigned>(past + row) < static_cast<unsigned>(S::kKeys))
+        mass[(edge.index - 1) * S::kRows + row] = mine;
+}
+
+// One tile of keys, of which the warp sees at least one: its sums, the bins that end in it, its values.
+template <class S>
+__device__ __forceinline__ void addTile(const Arguments& g, Rows<S>& rows, Matrix<S, S::kDim>& o, const Matrix<S, S::kKeys>& s,
+                                        const TileSums<S>& sums, const typename S::Part* values, int warpRow, int firstKey, Edge& edge,
+                                        float* mass) {
+    const float toFirst = static_cast<float>(warpRow + lane() / 4 - firstKey - 2 * (lane() % 4)); // distance of the thread's first key
+    for (Edge e = edge; e.distance <= warpRow + S::kWarpRows - 1 - firstKey;) {
+        closeBins<S>(rows, s, e, warpRow, firstKey, mass);
+        const bool done = e.distance <= warpRow - firstKey; // the first row comes last
+        e = {e.index + 1, g.edges[e.index + 1]};
+        if (done)
+            edge = e;
     }
 #pragma unroll
-    for (int h = 0; h < S::kHalves; ++h)
-        rows.open[h] += tile[h];
-
+    for (int h = 0; h < S::kHalves; ++h) {
+        rows.sum[h] += sums.sum[h];
+        rows.weighted[h] += sums.weighted[h];
+        rows.distance[h] += fmaf(toFirst + static_cast<float>(8 * h), sums.sum[h], -sums.moment[h]);
+        rows.open[h] += sums.sum[h];
+    }
 #pragma unroll
     for (int step = 0; step < S::kKeys / 16; ++step) {
         std::uint32_t a[S::kFragments][S::kParts][4];

@@ -65,27 +65,34 @@ __device__ __forceinline__ void splitPack(float x, float y, std::uint32_t& high,
                          y - toFloat(BFloat16{static_cast<std::uint16_t>(high >> 16)}));
 }
 
+// How the threads share the 16-byte chunks of a tile: a thread keeps its column, so that one address serves all of its rows.
+template <class S> struct Chunks {
+    static constexpr int kLanes = S::kDim <= 64 ? 8 : (S::kDim <= 128 ? 16 : 32), kRowsPerPass = S::kThreads / kLanes;
+    static __device__ __forceinline__ int row() { return static_cast<int>(threadIdx.x) / kLanes; }
+    static __device__ __forceinline__ int column() { return 8 * (static_cast<int>(threadIdx.x) % kLanes); }
+    // The thread's first chunk of the tile whose first row `from` is.
+    static __device__ __forceinline__ const typename S::Value* start(const typename S::Value* from, std::int64_t tokenStride) {
+        return from + row() * tokenStride + column();
+    }
+};
+
 // Rows first .. first + kTileRows - 1 of a [rows, headDim] matrix into a tile; zeros beyond its rows and columns. 16-bit values come
-// asynchronously (copyAsyncCommit and copyAsyncWait are the caller's), float32 at once.
+// asynchronously (copyAsyncCommit and copyAsyncWait are the caller's), float32 at once. `start`: Chunks::start of row `first`, which may
+// lie outside.
 template <class S, int kTileRows>
-__device__ __forceinline__ void loadTile(typename S::Part* tile, const typename S::Value* from, std::int64_t tokenStride, int first,
+__device__ __forceinline__ void loadTile(typename S::Part* tile, const typename S::Value* start, std::int64_t tokenStride, int first,
                                          int rows, int headDim) {
-    constexpr int kChunks = S::kDim / 8, kCount = kTileRows * kChunks;
-    const int threadRow = static_cast<int>(threadIdx.x) / kChunks, threadColumn = 8 * (static_cast<int>(threadIdx.x) % kChunks);
-    const auto* threadSource = from + (first + threadRow) * tokenStride + threadColumn;
-    [[maybe_unused]] constexpr int kUnroll = S::kParts == 1 ? kCount : 2; // float32 in flight takes registers
+    using C = Chunks<S>;
+    static_assert(kTileRows % C::kRowsPerPass == 0);
+    if (8 * C::kLanes > S::kDim && C::column() >= S::kDim)
+        return;
+    [[maybe_unused]] constexpr int kUnroll = S::kParts == 1 ? kTileRows : 2; // float32 in flight takes registers
 #pragma unroll kUnroll
-    for (int i = 0; i < (kCount + S::kThreads - 1) / S::kThreads; ++i) {
-        const int index = static_cast<int>(threadIdx.x) + i * S::kThreads;
-        if (kCount % S::kThreads != 0 && index >= kCount)
-            break;
-        const bool even = S::kThreads % kChunks == 0; // then a thread keeps its column, and one address serves all of its chunks
-        const int row = even ? threadRow + i * (S::kThreads / kChunks) : index / kChunks;
-        const int column = even ? threadColumn : 8 * (index % kChunks);
-        const bool valid = first + row >= 0 && first + row < rows && column < headDim;
-        const auto* source = even ? threadSource + i * (S::kThreads / kChunks) * tokenStride : from + (first + row) * tokenStride + column;
-        source = valid ? source : from;
-        auto* target = tile + row * S::kStride + column;
+    for (int i = 0; i < kTileRows / C::kRowsPerPass; ++i) {
+        const int row = C::row() + i * C::kRowsPerPass;
+        const bool valid = static_cast<unsigned>(first + row) < static_cast<unsigned>(rows) && C::column() < headDim;
+        const auto* source = start + i * C::kRowsPerPass * tokenStride;
+        auto* target = tile + row * S::kStride + C::column();
         if constexpr (S::kParts == 1) {
             copyAsync16(target, source, valid);
         } else {
