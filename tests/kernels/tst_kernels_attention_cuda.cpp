@@ -289,6 +289,10 @@ private slots:
         add("a bin a distance, float32, packed", {.type = s, .lengths = {3, 80}, .packed = true, .headDim = 256, .binsPerOctave = 0});
         add("a bin a distance, sink 20 above", {.type = f, .lengths = {130}, .binsPerOctave = 0, .sinkLogit = 20.0F});
         add("more bins than the pass holds", {.type = b, .lengths = {260}, .binsPerOctave = 64});
+        add("1100 tokens", {.type = b, .lengths = {1100}});
+        add("1100 tokens, eight bins an octave", {.type = b, .lengths = {1100}, .binsPerOctave = 8, .sinkLogit = 10.0F});
+        add("headDim 128, 520 tokens, two bins an octave", {.type = b, .lengths = {520}, .headDim = 128});
+        add("headDim 256, float32, 300 tokens", {.type = s, .lengths = {300}, .headDim = 256, .binsPerOctave = 4});
         add("logits of 8", {.type = b, .lengths = {200}, .queryScale = 8.0F});
         add("logits of 8, float32", {.type = s, .lengths = {100}, .queryScale = 8.0F});
     }
