@@ -89,6 +89,11 @@ template <int kPending> __device__ void copyAsyncWait() { asm volatile("cp.async
 
 __device__ inline float saturate(float x) { return __saturatef(x); } // into 0 .. 1; folds into the addition before it
 
+// One 16-byte store; the compiler makes four of a uint4 that was put together from values of its own.
+__device__ inline void storeGlobal16(void* global, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
 __device__ inline float exp2Fast(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

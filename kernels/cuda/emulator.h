@@ -90,6 +90,10 @@ inline void copyAsync16(void* shared, const void* global, bool valid = true) {
 }
 inline void copyAsyncCommit() {}
 template <int kPending> void copyAsyncWait() {}
+inline void storeGlobal16(void* global, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+    const std::uint32_t values[4] = {a, b, c, d};
+    std::memcpy(global, values, 16);
+}
 inline float exp2Fast(float x) { return std::exp2(x); }
 inline float saturate(float x) { return x > 0.0F ? (x < 1.0F ? x : 1.0F) : 0.0F; }
 

@@ -19,235 +19,12 @@
 // Rows of q, k and of the results beyond the chunk's count are zeros and not stored. Small kernels at the end: sums over chunks for
 // dALog and dDtBias, sums over the query heads of a key head, both in fixed order.
 // Limits: shared memory 60, 113 and 193 KB for D = 64, 96 or 128, and 256.
-#include "gates.h"
-#include "gradients_tile.cuh"
-
-#include <type_traits>
+#include "gradients_rows.cuh"
 
 namespace linnet::kernels::gdr {
 namespace {
 
-struct GradientParams {
-    const void *q, *k, *dO;
-    TokenStrides qStrides, kStrides, doStrides;
-    ChunkMap map;
-    ChunkBuffers buffers;
-    const float *g, *beta, *aLog, *dtBias;
-    void *dq, *dk; // [B, T, H, D]
-    float *dg, *dbeta, *gatePartials;
-    std::int64_t tokens;
-    float scale;
-    int heads, group; // group: query heads per key head
-    bool betaIsLogit, normalise;
-};
-
-// The four rows of `gates`.
-struct Gates {
-    const float* rows;
-    __device__ float decay(int i) const { return rows[i]; }
-    __device__ float beta(int i) const { return rows[kChunk + i]; }
-    __device__ float query(int i) const { return rows[2 * kChunk + i]; }
-    __device__ float key(int i) const { return rows[3 * kChunk + i]; }
-};
-
-// Floats in shared memory: E's diagonal, per token the log decay and its derivative in g, one number per warp (twice).
-struct Small {
-    float* base;
-    __device__ float* diagonal() const { return base; }
-    __device__ float* logDecay() const { return base + kChunk; }
-    __device__ float* slope() const { return base + 2 * kChunk; }
-    __device__ float* largest() const { return base + 3 * kChunk; }
-    __device__ float* stateDots() const { return base + 3 * kChunk + 16; }
-};
-
-__device__ __forceinline__ std::int64_t gateIndex(const GradientParams& p, const ChunkPlace& place, int head, int row) {
-    return (static_cast<std::int64_t>(place.batch) * p.tokens + place.token + row) * p.heads + head;
-}
-
-// One warp, while the tiles are on their way.
-__device__ __forceinline__ void prepareGates(const GradientParams& p, const ChunkPlace& place, int head, const Small& small, int lane) {
-    if (!p.aLog)
-        return;
-    const float rate = -expf(p.aLog[head]), bias = p.dtBias ? p.dtBias[head] : 0.0F;
-#pragma unroll
-    for (int row = lane; row < kChunk; row += 32) {
-        const float raw = row < place.count ? p.g[gateIndex(p, place, head, row)] : 0.0F;
-        small.logDecay()[row] = logDecay(raw, p.aLog, p.dtBias, head) / kLog2E;
-        small.slope()[row] = rate / (1.0F + expf(-(raw + bias)));
-    }
-}
-
-// What a lane needs of the gates for its part of a tile of E and F: two rows, two pairs of columns.
-struct TileGates {
-    float decay[2], query[2], key[2], beta[2];
-    float2 columnDecay[2], columnKey[2];
-};
-
-__device__ __forceinline__ void loadGates(TileGates& x, const Gates& gates, int row, int column, int lane) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int at = row + 8 * i + (lane >> 2), pair = column + 8 * i + 2 * (lane & 3);
-        x.decay[i] = gates.decay(at);
-        x.query[i] = gates.query(at);
-        x.key[i] = gates.key(at);
-        x.beta[i] = gates.beta(at);
-        x.columnDecay[i] = *reinterpret_cast<const float2*>(gates.rows + pair);
-        x.columnKey[i] = *reinterpret_cast<const float2*>(gates.rows + 3 * kChunk + pair);
-    }
-}
-
-// dO V'^T and dX V'^T become E and F with the factors of q and k; E's diagonal goes to `small`, that of dX V'^T makes dbeta.
-__device__ __forceinline__ void finishTile(TrianglePair& x, const TileGates& gates, const GradientParams& p, const ChunkPlace& place, int head, const Small& small,
-                                           int row, int column, int lane) {
-    if (row == column) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) { // the entry (i, i) is in the lane of its row's pair of columns
-            const int i = lane >> 2, token = row + 8 * half + i;
-            if (i >> 1 != (lane & 3))
-                continue;
-            const float e = i & 1 ? x.e[half][2 * half + 1] : x.e[half][2 * half], f = i & 1 ? x.f[half][2 * half + 1] : x.f[half][2 * half];
-            small.diagonal()[token] = e * gates.query[half] * gates.key[half];
-            if (p.dbeta && token < place.count) // the slope of the sigmoid is beta (1 - beta)
-                p.dbeta[gateIndex(p, place, head, token)] = p.betaIsLogit ? f * (1.0F - gates.beta[half]) : f / gates.beta[half];
-        }
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int i = row + 8 * half + (lane >> 2);
-        const float query = gates.query[half], write = -gates.beta[half] * gates.key[half];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-            float &e = x.e[n / 2][2 * half + n % 2], &f = x.f[n / 2][2 * half + n % 2];
-            const float decay = n % 2 ? gates.columnDecay[n / 2].y : gates.columnDecay[n / 2].x;
-            const float key = n % 2 ? gates.columnKey[n / 2].y : gates.columnKey[n / 2].x;
-            const bool kept = column + 8 * (n / 2) + 2 * (lane & 3) + n % 2 < i;
-            const float gamma = kept ? key * device::exp2Fast(gates.decay[half] - decay) : 0.0F;
-            e *= gamma * query;
-            f *= gamma * write;
-        }
-    }
-}
-
-// Float16 has little room below 1, and the factors of normalised rows make E and F small: they are stored times a power of two that
-// brings the largest near 2^12. BFloat16 needs none.
-template <class T, int kWarps, int kTiles>
-__device__ __forceinline__ float storageScale(const TrianglePair (&x)[kTiles], const Small& small) {
-    if constexpr (std::is_same_v<T, BFloat16>)
-        return 1.0F;
-    float largest = 0.0F;
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-        for (int i = 0; i < 8; ++i)
-            largest = fmaxf(largest, fmaxf(fabsf(x[n].e[i / 4][i % 4]), fabsf(x[n].f[i / 4][i % 4])));
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, step));
-    if ((threadIdx.x & 31) == 0)
-        small.largest()[threadIdx.x >> 5] = largest;
-    __syncthreads();
-#pragma unroll
-    for (int warp = 0; warp < kWarps; ++warp)
-        largest = fmaxf(largest, small.largest()[warp]);
-    const int exponent = largest > 0.0F ? 12 - ilogbf(largest) : 0;
-    return scalbnf(1.0F, exponent > 60 ? 60 : exponent < -60 ? -60 : exponent);
-}
-
-// A tile of E and F, rounded.
-struct PackedPair {
-    std::uint32_t e[4], f[4];
-};
-
-template <class T> __device__ __forceinline__ void packTile(PackedPair& to, const TrianglePair& x, float scale) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        to.e[i] = device::pack<T>(scale * x.e[i / 2][2 * (i % 2)], scale * x.e[i / 2][2 * (i % 2) + 1]);
-        to.f[i] = device::pack<T>(scale * x.f[i / 2][2 * (i % 2)], scale * x.f[i / 2][2 * (i % 2) + 1]);
-    }
-}
-__device__ __forceinline__ void storeTile(unsigned char* e, unsigned char* f, const PackedPair& x, int row, int column, int lane) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int offset = imageOffset(row + 8 * (i % 2) + (lane >> 2), column + 8 * (i / 2) + 2 * (lane & 3));
-        *reinterpret_cast<std::uint32_t*>(e + offset) = x.e[i];
-        *reinterpret_cast<std::uint32_t*>(f + offset) = x.f[i];
-    }
-}
-
-// Rows of the gradient of q or k, finished and stored: unscale c + diagonal other - pull own; own and other are q and k, or k and q.
-template <class T>
-__device__ __forceinline__ void storeRows(T* to, std::int64_t tokenStride, int count, const Accumulator& c, float unscale, const Pairs& own, const Pairs& other,
-                                          const float* diagonal, const float (&pull)[4], const WarpPlace& w) {
-    to += 64 * w.block + w.column + 8 * (w.lane & 3);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int row = rowOf(w, i);
-        const float d = diagonal[row];
-        std::uint32_t packed[4];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-            const float2 x = unpack<T>(own[i][n]), y = unpack<T>(other[i][n]);
-            const float(&a)[4] = c[i / 2][n];
-            packed[n] = device::pack<T>(unscale * a[i % 2 * 2] + d * y.x - pull[i] * x.x, unscale * a[i % 2 * 2 + 1] + d * y.y - pull[i] * x.y);
-        }
-        const uint4 columns = gatherColumns(packed, w.lane);
-        if (row < count)
-            *reinterpret_cast<uint4*>(to + row * tokenStride) = columns;
-    }
-}
-
-// Warp 0: row sums become dg. Lane l takes tokens l and l + 32. decayDot = exp(G_C) <S, dS'>.
-template <int kDim>
-__device__ void finishGates(const GradientParams& p, const ChunkPlace& place, int head, int chunk, const Gates& gates, float* sums, const Small& small, float unscale,
-                            int lane) {
-    float decayDot = 0.0F;
-    for (int warp = 0; warp < GradientPlan<kDim>::kWarps; ++warp)
-        decayDot += small.stateDots()[warp];
-    decayDot *= device::exp2Fast(gates.decay(kChunk - 1));
-    float later[2], earlier[2]; // sums from the token on, and, of what is kept for dS', up to it
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = lane + 32 * i;
-        const float keep = rowSum<kDim>(sums, kKeepDot, row);
-        later[i] = unscale * (rowSum<kDim>(sums, kQueryDot, row) + rowSum<kDim>(sums, kKeyDot, row) - (rowSum<kDim>(sums, kColumnDot, row) - keep));
-        earlier[i] = unscale * keep;
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-            const float above = __shfl_down_sync(0xffffffffU, later[i], step), below = __shfl_up_sync(0xffffffffU, earlier[i], step);
-            later[i] += lane + step < 32 ? above : 0.0F;
-            earlier[i] += lane >= step ? below : 0.0F;
-        }
-    }
-    later[0] += __shfl_sync(0xffffffffU, later[1], 0);
-    const float firstHalf = __shfl_sync(0xffffffffU, earlier[0], 31);
-    float aLogPart = 0.0F, biasPart = 0.0F;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = lane + 32 * i;
-        // From the lane below, because earlier - keep would not be exact.
-        float before = __shfl_up_sync(0xffffffffU, earlier[i], 1);
-        before = (lane == 0 ? 0.0F : before) + (i == 1 ? firstHalf : 0.0F);
-        if (row >= place.count)
-            continue;
-        float dg = later[i] + before + decayDot;
-        if (p.aLog) {
-            aLogPart += dg * small.logDecay()[row];
-            dg *= small.slope()[row];
-            biasPart += dg;
-        }
-        if (p.dg)
-            p.dg[gateIndex(p, place, head, row)] = dg;
-    }
-    if (!p.gatePartials)
-        return;
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        aLogPart += __shfl_xor_sync(0xffffffffU, aLogPart, step);
-        biasPart += __shfl_xor_sync(0xffffffffU, biasPart, step);
-    }
-    if (lane == 0)
-        reinterpret_cast<float2*>(p.gatePartials)[static_cast<std::size_t>(head) * p.map.chunks + chunk] = make_float2(aLogPart, biasPart);
-}
+using namespace gradients;
 
 // One block's work, step by step. Accumulators and tiles stay with the caller: registers.
 template <class T, int kDim> struct GradientBlock {
@@ -256,60 +33,68 @@ template <class T, int kDim> struct GradientBlock {
 
     const GradientParams& p;
     ChunkPlace place;
-    int head, chunk, warp;
-    WarpPlace w;
-    Gates gates;
+    int head, tile, warp; // tile = head * chunks + chunk, as all buffers count
     unsigned char* shared;
-    const unsigned char *written, *dWrittenRhs, *states, *dStates;
 
-    __device__ __forceinline__ GradientBlock(const GradientParams& params, const ChunkPlace& where, int headIndex, int chunkIndex)
-        : p(params), place(where), head(headIndex), chunk(chunkIndex), warp(static_cast<int>(threadIdx.x) >> 5), w(warpPlace()),
-          gates{gatesOf(p.buffers, p.map, head, chunk)}, shared(device::sharedMemory()), written(valueTiles<N>(p.buffers.written, p.map, head, chunk)),
-          dWrittenRhs(valueTiles<N>(p.buffers.dWrittenRhs, p.map, head, chunk)), states(stateTiles<N>(p.buffers.states, p.map, head, chunk)),
-          dStates(stateTiles<N>(p.buffers.dStates, p.map, head, chunk)) {}
+    __device__ __forceinline__ GradientBlock(const GradientParams& params, const ChunkPlace& where, int headIndex, int tileIndex)
+        : p(params), place(where), head(headIndex), tile(tileIndex), warp(static_cast<int>(threadIdx.x) >> 5),
+          shared(device::sharedMemory()) {}
 
+    __device__ __forceinline__ BlockRows rows() const {
+        return {static_cast<int>(place.batch * p.tokens) + place.token, head, p.heads, place.count};
+    }
+    // Worked out where they are used: registers are what this kernel is short of.
+    __device__ __forceinline__ Gates gates() const { return {p.buffers.gates + static_cast<std::size_t>(anew(tile)) * kGateFloats}; }
+    __device__ __forceinline__ const unsigned char* valueImage(const unsigned char* base, int block) const {
+        return base + (static_cast<std::size_t>(tile) * N + block) * kTileBytes;
+    }
+    __device__ __forceinline__ const unsigned char* stateImages(const unsigned char* base, int block) const {
+        return base + (static_cast<std::size_t>(anew(tile)) * N + block) * (N * kTileBytes);
+    }
     __device__ __forceinline__ unsigned char* image(int index) const { return shared + index * kTileBytes; }
     __device__ __forceinline__ float* sums() const { return reinterpret_cast<float*>(shared + Plan::kSums); }
     __device__ __forceinline__ Small small() const { return {reinterpret_cast<float*>(shared + Plan::kSmall)}; }
-    __device__ __forceinline__ const unsigned char* qTile() const { return image(Plan::kQuery + w.block); }
-    __device__ __forceinline__ const unsigned char* kTile() const { return image(Plan::kKey + w.block); }
+    __device__ __forceinline__ const unsigned char* qTile(const WarpPlace& w) const { return image(Plan::kQuery + w.block); }
+    __device__ __forceinline__ const unsigned char* kTile(const WarpPlace& w) const { return image(Plan::kKey + w.block); }
 
-    template <int kColumns> __device__ __forceinline__ void fetchTokens(int first, const void* base, const TokenStrides& s, int h, int column) const {
-        fetchRows<T, kColumns, kThreads>(image(first), static_cast<const T*>(base) + place.batch * s.batch + place.token * s.token + h * s.head + column, s.token,
-                                         place.count);
+    template <int kColumns>
+    __device__ __forceinline__ void fetchTokens(int first, const void* base, const TokenStrides& s, int h, int column) const {
+        fetchRows<T, kColumns, kThreads>(image(first),
+                                         static_cast<const T*>(base) + place.batch * s.batch + place.token * s.token + h * s.head + column,
+                                         s.token, place.count);
     }
     __device__ __forceinline__ void fetchQuery() const { fetchTokens<kDim>(Plan::kQuery, p.q, p.qStrides, head, 0); }
     __device__ __forceinline__ void fetchKey() const { fetchTokens<kDim>(Plan::kKey, p.k, p.kStrides, head / p.group, 0); }
-    __device__ __forceinline__ void fetchStates(int first, const unsigned char* from) const {
+    __device__ __forceinline__ void fetchStates(int first, const unsigned char* base) const {
 #pragma unroll
         for (int block = 0; block < N; ++block)
-            fetchState<kDim>(image(first + block * N), from + block * N * kTileBytes, block);
+            fetchState<kDim>(image(first + block * N), stateImages(base, block), block);
         device::copyAsyncCommit();
     }
 
     // All at once, in the order of need.
     __device__ __forceinline__ void fetchAll() const {
         fetchTokens<kDim>(Plan::kOutput, p.dO, p.doStrides, head, 0);
-        fetchImages<kDim, kThreads>(image(Plan::kRhs), dWrittenRhs);
-        fetchImages<kDim, kThreads>(image(Plan::kWritten), written);
+        fetchImages<kDim, kThreads>(image(Plan::kRhs), valueImage(p.buffers.dWrittenRhs, 0));
+        fetchImages<kDim, kThreads>(image(Plan::kWritten), valueImage(p.buffers.written, 0));
         device::copyAsyncCommit();
-        fetchStates(Plan::kState, states);
+        fetchStates(Plan::kState, p.buffers.states);
         fetchQuery();
         fetchKey();
         device::copyAsyncCommit();
         if constexpr (N == 1)
-            fetchStates(Plan::kStateAfter, dStates);
+            fetchStates(Plan::kStateAfter, p.buffers.dStates);
     }
     // Ring: i < N brings what value block i needs in steps 1 and 2, the next N bring dS'; Q and K come along.
     __device__ __forceinline__ void fetchRing(int i) const {
         const int slot = i & 1;
         if (i < N) {
             fetchTokens<64>(Plan::kOutput + slot, p.dO, p.doStrides, head, 64 * i);
-            fetchImages<64, kThreads>(image(Plan::kRhs + slot), dWrittenRhs + i * kTileBytes);
-            fetchImages<64, kThreads>(image(Plan::kWritten + i), written + i * kTileBytes);
+            fetchImages<64, kThreads>(image(Plan::kRhs + slot), valueImage(p.buffers.dWrittenRhs, i));
+            fetchImages<64, kThreads>(image(Plan::kWritten + i), valueImage(p.buffers.written, i));
         }
         if (i < 2 * N)
-            fetchState<kDim>(image(Plan::kState + N * slot), (i < N ? states : dStates) + (i & (N - 1)) * N * kTileBytes, 0);
+            fetchState<kDim>(image(Plan::kState + N * slot), stateImages(i < N ? p.buffers.states : p.buffers.dStates, i & (N - 1)), 0);
         if (i == 2)
             fetchQuery();
         if (i == 3)
@@ -328,6 +113,7 @@ template <class T, int kDim> struct GradientBlock {
     }
     __device__ __forceinline__ void triangleStep(TrianglePair (&x)[Plan::kTiles], int block, int slot) const {
         const unsigned char *dO = image(Plan::kOutput + slot), *dX = image(Plan::kRhs + slot), *v = image(Plan::kWritten + block);
+        const WarpPlace w = warpPlace();
         eachTile([&](int n, int row, int column) {
             if (kDim == 96 && block == 1)
                 triangleTile<T, 2>(x[n], dO, dX, v, row, column, w);
@@ -335,8 +121,10 @@ template <class T, int kDim> struct GradientBlock {
                 triangleTile<T, 4>(x[n], dO, dX, v, row, column, w);
         });
     }
-    __device__ __forceinline__ float finishTriangle(PackedPair (&packed)[Plan::kTiles], TrianglePair (&x)[Plan::kTiles], const TileGates (&tileGates)[Plan::kTiles]) const {
-        eachTile([&](int n, int row, int column) { finishTile(x[n], tileGates[n], p, place, head, small(), row, column, w.lane); });
+    __device__ __forceinline__ float finishTriangle(PackedPair (&packed)[Plan::kTiles], TrianglePair (&x)[Plan::kTiles],
+                                                    const TileGates (&tileGates)[Plan::kTiles]) const {
+        const int lane = static_cast<int>(threadIdx.x) & 31;
+        eachTile([&](int n, int row, int column) { finishTile(x[n], tileGates[n], p, rows(), small(), row, column, lane); });
         const float scale = storageScale<T, Plan::kWarps>(x, small());
 #pragma unroll
         for (int n = 0; n < Plan::kTiles; ++n)
@@ -344,7 +132,9 @@ template <class T, int kDim> struct GradientBlock {
         return scale;
     }
     __device__ __forceinline__ void stateStep(Accumulator& dQuery, Accumulator& dKey, int block, int slot) const {
-        const unsigned char *dO = image(Plan::kOutput + slot), *dX = image(Plan::kRhs + slot), *state = image(Plan::kState + N * slot + w.block);
+        const WarpPlace w = warpPlace();
+        const unsigned char *dO = image(Plan::kOutput + slot), *dX = image(Plan::kRhs + slot),
+                            *state = image(Plan::kState + N * slot + w.block);
         if (kDim == 96 && block == 1)
             stateRows<T, 2>(dQuery, dKey, dO, dX, state, w);
         else
@@ -355,7 +145,10 @@ template <class T, int kDim> struct GradientBlock {
     __device__ __forceinline__ float firstProducts(PackedPair (&packed)[Plan::kTiles], Accumulator& dQuery, Accumulator& dKey) const {
         TrianglePair triangle[Plan::kTiles] = {};
         TileGates tileGates[Plan::kTiles];
-        const auto loadTileGates = [&] { eachTile([&](int n, int row, int column) { loadGates(tileGates[n], gates, row, column, w.lane); }); };
+        const auto loadTileGates = [&] {
+            eachTile(
+                [&](int n, int row, int column) { loadGates(tileGates[n], gates(), row, column, static_cast<int>(threadIdx.x) & 31); });
+        };
         float scale;
         if constexpr (Plan::kRing) {
             clear(dQuery);
@@ -384,42 +177,53 @@ template <class T, int kDim> struct GradientBlock {
             clear(dKey);
             device::copyAsyncWait<1 + kLate>();
             __syncthreads();
-#pragma unroll
+#pragma unroll 1
             for (int block = 0; block < N; ++block)
                 stateStep(dQuery, dKey, block, block);
             __syncthreads();
             if constexpr (N == 2)
-                fetchStates(Plan::kStateAfter, dStates);
+                fetchStates(Plan::kStateAfter, p.buffers.dStates);
         }
         return scale;
     }
 
     // Step 3: dq.
-    __device__ __forceinline__ void finishRows(const PackedPair (&packed)[Plan::kTiles], float scale, Accumulator& dQuery, Accumulator& dKey) const {
+    __device__ __forceinline__ void finishRows(const PackedPair (&packed)[Plan::kTiles], float scale, Accumulator& dQuery,
+                                               Accumulator& dKey) const {
         unsigned char *e = image(Plan::kE), *f = image(Plan::kF);
+        const WarpPlace w = warpPlace();
         eachTile([&](int n, int row, int column) { storeTile(e, f, packed[n], row, column, w.lane); });
-        scaleRows(dQuery, w, [&](int i) { return scale * gates.query(i) * device::exp2Fast(gates.decay(i)); });
-        scaleRows(dKey, w, [&](int i) { return -scale * gates.key(i) * gates.beta(i) * device::exp2Fast(gates.decay(i)); });
+        scaleRows(dQuery, w, [&](int i) { return scale * gates().query(i) * device::exp2Fast(gates().decay(i)); });
+        scaleRows(dKey, w, [&](int i) { return -scale * gates().key(i) * gates().beta(i) * device::exp2Fast(gates().decay(i)); });
         device::copyAsyncWait<Plan::kRing ? 2 : 1>();
         __syncthreads();
-        triangleRows<T>(dQuery, dKey, e, f, kTile(), w);
-        Pairs q, k;
-        loadPairs(q, qTile(), w);
-        loadPairs(k, kTile(), w);
-        rowDots<T, kDim>(sums(), kQueryDot, dQuery, q, w);
-        rowDots<T, kDim>(sums(), kKeyDot, dKey, k, w);
-        tileDots<T, kDim>(sums(), kQueryKeyDot, q, k, w);
+        triangleRows<T>(dQuery, dKey, e, f, kTile(w), w);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            RowPairs q, k;
+            loadPairs(q, qTile(w), i, w);
+            writePart<kDim>(sums(), kQueryDot, i, rowDot<T>(dQuery, q, i), w);
+            loadPairs(k, kTile(w), i, w);
+            writePart<kDim>(sums(), kKeyDot, i, rowDot<T>(dKey, k, i), w);
+            if (p.normalise)
+                writePart<kDim>(sums(), kQueryKeyDot, i,
+                                (pairDot<T>(q[0], k[0]) + pairDot<T>(q[1], k[1])) + (pairDot<T>(q[2], k[2]) + pairDot<T>(q[3], k[3])), w);
+        }
         __syncthreads();
-        const float unscale = 1.0F / scale;
+        finishQuery(1.0F / scale, dQuery);
+    }
+    __device__ __forceinline__ void finishQuery(float unscale, const Accumulator& dQuery) const {
+        const WarpPlace w = warpPlace();
         float pulls[4] = {};
         if (p.normalise)
-            perRow(pulls, w, [&](int i) { return pull(i, gates.query(i) / p.scale, unscale * rowSum<kDim>(sums(), kQueryDot, i)); });
-        storeGradient(p.dq, dQuery, unscale, q, k, pulls);
+            perRow(pulls, w, [&](int i) { return pull(i, gates().query(i) / p.scale, unscale * rowSum<kDim>(sums(), kQueryDot, i)); });
+        storeGradient(p.dq, dQuery, unscale, qTile(w), kTile(w), pulls, w);
     }
 
     // V' dS'^T of one value block, and its part of <S, dS'>: S is read once more, from L2 where dS' has taken its place.
     __device__ __forceinline__ void columnStep(Accumulator& dKey, float& stateDot, int block, int slot) const {
-        const unsigned char* before = N == 1 ? image(Plan::kState) : states + block * N * kTileBytes;
+        const WarpPlace w = warpPlace();
+        const unsigned char* before = N == 1 ? image(Plan::kState) : stateImages(p.buffers.states, block);
         const unsigned char* after = image(Plan::kStateAfter + N * slot);
         uint4 s[4];
         const int piece = statePiece<kDim>();
@@ -437,8 +241,8 @@ template <class T, int kDim> struct GradientBlock {
                 stateDot += pieceDot<T>(s[i], *reinterpret_cast<const uint4*>(after + piece + i * kRoundBytes));
     }
 
-    // Step 4: dk and dg. rows: the first two terms of dK.
-    __device__ __forceinline__ void finishColumns(float scale, const Accumulator& rows) const {
+    // Step 4: dk and dg. dKeyRows: the first two terms of dK.
+    __device__ __forceinline__ void finishColumns(float scale, const Accumulator& dKeyRows) const {
         float stateDot = 0.0F;
         Accumulator dKey;
         clear(dKey);
@@ -458,41 +262,40 @@ template <class T, int kDim> struct GradientBlock {
             for (int block = 0; block < N; ++block)
                 columnStep(dKey, stateDot, block, block);
         }
+        const WarpPlace w = warpPlace();
 #pragma unroll
         for (int step = 16; step > 0; step /= 2)
             stateDot += __shfl_xor_sync(0xffffffffU, stateDot, step);
         if (w.lane == 0)
             small().stateDots()[warp] = stateDot;
-        const float last = gates.decay(kChunk - 1), unscale = 1.0F / scale;
-        scaleRows(dKey, w, [&](int i) { return scale * gates.key(i) * device::exp2Fast(last - gates.decay(i)); });
-        Pairs k, q;
-        loadPairs(k, kTile(), w);
-        rowDots<T, kDim>(sums(), kKeepDot, dKey, k, w);
-        triangleColumns<T>(dKey, image(Plan::kE), image(Plan::kF), qTile(), kTile(), w);
-        rowDots<T, kDim>(sums(), kColumnDot, dKey, k, w);
-        __syncthreads();
-        if (warp == 0)
-            finishGates<kDim>(p, place, head, chunk, gates, sums(), small(), unscale, w.lane);
+        const float last = gates().decay(kChunk - 1), unscale = 1.0F / scale;
+        scaleRows(dKey, w, [&](int i) { return scale * gates().key(i) * device::exp2Fast(last - gates().decay(i)); });
+        rowDots<T, kDim>(sums(), kKeepDot, dKey, kTile(w), w);
+        triangleColumns<T>(dKey, image(Plan::kE), image(Plan::kF), qTile(w), kTile(w), w);
+        rowDots<T, kDim>(sums(), kColumnDot, dKey, kTile(w), w);
 #pragma unroll
         for (int i = 0; i < 32; ++i)
-            dKey[i / 16][i / 4 % 4][i % 4] += rows[i / 16][i / 4 % 4][i % 4];
+            dKey[i / 16][i / 4 % 4][i % 4] += dKeyRows[i / 16][i / 4 % 4][i % 4];
+        __syncthreads();
+        if (warp == 0)
+            finishGates<kDim>(p, rows(), tile, last, sums(), small(), unscale, w.lane);
         float pulls[4] = {};
         if (p.normalise)
             perRow(pulls, w, [&](int i) {
-                return pull(i, gates.key(i), unscale * (rowSum<kDim>(sums(), kKeyDot, i) + rowSum<kDim>(sums(), kColumnDot, i)));
+                return pull(i, gates().key(i), unscale * (rowSum<kDim>(sums(), kKeyDot, i) + rowSum<kDim>(sums(), kColumnDot, i)));
             });
-        loadPairs(q, qTile(), w);
-        storeGradient(p.dk, dKey, unscale, k, q, pulls);
+        storeGradient(p.dk, dKey, unscale, kTile(w), qTile(w), pulls, w);
     }
 
     // How much of the row itself the normalisation takes out of its gradient; dot: row with gradient, but for E's diagonal.
     __device__ __forceinline__ float pull(int row, float inverseNorm, float dot) const {
         return inverseNorm * inverseNorm * (dot + small().diagonal()[row] * rowSum<kDim>(sums(), kQueryKeyDot, row));
     }
-    __device__ __forceinline__ void storeGradient(void* to, const Accumulator& c, float unscale, const Pairs& own, const Pairs& other, const float (&pulls)[4]) const {
+    __device__ __forceinline__ void storeGradient(void* to, const Accumulator& c, float unscale, const unsigned char* own,
+                                                  const unsigned char* other, const float (&pulls)[4], const WarpPlace& w) const {
         if (to)
-            storeRows<T>(static_cast<T*>(to) + gateIndex(p, place, head, 0) * kDim, static_cast<std::int64_t>(p.heads) * kDim, place.count, c, unscale, own, other,
-                         small().diagonal(), pulls, w);
+            storeRows<T>(static_cast<T*>(to) + rows().at(0) * kDim, static_cast<std::int64_t>(p.heads) * kDim, place.count, c, unscale, own,
+                         other, small().diagonal(), pulls, w);
     }
 };
 
@@ -505,7 +308,7 @@ __global__ void __launch_bounds__(GradientPlan<kDim>::kThreads, GradientPlan<kDi
             reinterpret_cast<float2*>(p.gatePartials)[static_cast<std::size_t>(head) * p.map.chunks + chunk] = make_float2(0.0F, 0.0F);
         return;
     }
-    const GradientBlock<T, kDim> block(p, place, head, chunk);
+    const GradientBlock<T, kDim> block(p, place, head, head * p.map.chunks + chunk);
     if constexpr (GradientPlan<kDim>::kRing) {
         block.fetchRing(0);
         block.fetchRing(1);
@@ -513,7 +316,7 @@ __global__ void __launch_bounds__(GradientPlan<kDim>::kThreads, GradientPlan<kDi
         block.fetchAll();
     }
     if (block.warp == 0)
-        prepareGates(p, place, head, block.small(), block.w.lane);
+        prepareGates(p, block.rows(), block.small(), static_cast<int>(threadIdx.x) & 31);
     Accumulator dKeyRows;
     float scale;
     {
@@ -567,22 +370,29 @@ __global__ void sumHeads(const T* dkFrom, const T* dvFrom, T* dk, T* dv, std::in
         sum[0] += a.x, sum[1] += a.y, sum[2] += b.x, sum[3] += b.y;
         sum[4] += c.x, sum[5] += c.y, sum[6] += d.x, sum[7] += d.y;
     }
-    reinterpret_cast<uint4*>(to)[index] = make_uint4(device::pack<T>(sum[0], sum[1]), device::pack<T>(sum[2], sum[3]), device::pack<T>(sum[4], sum[5]),
-                                                     device::pack<T>(sum[6], sum[7]));
+    reinterpret_cast<uint4*>(to)[index] = make_uint4(device::pack<T>(sum[0], sum[1]), device::pack<T>(sum[2], sum[3]),
+                                                     device::pack<T>(sum[4], sum[5]), device::pack<T>(sum[6], sum[7]));
 }
 
 template <class T, int kDim> LaunchError launchFor(const GradientParams& p, unsigned blocks, void* stream) {
-    return device::launch(gradientsKernel<T, kDim>, dim3(blocks), dim3(GradientPlan<kDim>::kThreads), GradientPlan<kDim>::kBytes, stream, p);
+    return device::launch(gradientsKernel<T, kDim>, dim3(blocks), dim3(GradientPlan<kDim>::kThreads), GradientPlan<kDim>::kBytes, stream,
+                          p);
 }
 
-template <class T> LaunchError launchType(const GatedDeltaRuleParams& params, const GradientParams& p, const GradientScratch& scratch, unsigned blocks) {
+template <class T>
+LaunchError launchType(const GatedDeltaRuleParams& params, const GradientParams& p, const GradientScratch& scratch, unsigned blocks) {
     const auto launchDim = [&] {
         switch (params.headDim) {
-        case 64: return launchFor<T, 64>(p, blocks, params.stream);
-        case 96: return launchFor<T, 96>(p, blocks, params.stream);
-        case 128: return launchFor<T, 128>(p, blocks, params.stream);
-        case 256: return launchFor<T, 256>(p, blocks, params.stream);
-        default: return "gated delta rule: headDim must be 64, 96, 128 or 256";
+        case 64:
+            return launchFor<T, 64>(p, blocks, params.stream);
+        case 96:
+            return launchFor<T, 96>(p, blocks, params.stream);
+        case 128:
+            return launchFor<T, 128>(p, blocks, params.stream);
+        case 256:
+            return launchFor<T, 256>(p, blocks, params.stream);
+        default:
+            return "gated delta rule: headDim must be 64, 96, 128 or 256";
         }
     };
     if (const LaunchError error = launchDim())
@@ -591,13 +401,15 @@ template <class T> LaunchError launchType(const GatedDeltaRuleParams& params, co
         return nullptr;
     const std::int64_t pieces = params.batch * params.tokens * params.kvHeads * params.headDim / 8;
     const dim3 grid(static_cast<unsigned>((pieces + kSumThreads - 1) / kSumThreads), 2);
-    return device::launch(sumHeads<T>, grid, dim3(kSumThreads), 0, params.stream, static_cast<const T*>(scratch.dkPerHead), static_cast<const T*>(scratch.dvPerHead),
-                          static_cast<T*>(params.dk), static_cast<T*>(params.dv), pieces, p.group, static_cast<int>(params.headDim / 8));
+    return device::launch(sumHeads<T>, grid, dim3(kSumThreads), 0, params.stream, static_cast<const T*>(scratch.dkPerHead),
+                          static_cast<const T*>(scratch.dvPerHead), static_cast<T*>(params.dk), static_cast<T*>(params.dv), pieces, p.group,
+                          static_cast<int>(params.headDim / 8));
 }
 
 } // namespace
 
-LaunchError launchGradients(const GatedDeltaRuleParams& params, const ChunkMap& map, const ChunkBuffers& buffers, const GradientScratch& scratch) {
+LaunchError launchGradients(const GatedDeltaRuleParams& params, const ChunkMap& map, const ChunkBuffers& buffers,
+                            const GradientScratch& scratch) {
     const std::int64_t blocks = map.chunks * params.heads;
     if (blocks > 0x7fffffff)
         return "gated delta rule: too many chunks times heads";
@@ -616,12 +428,13 @@ LaunchError launchGradients(const GatedDeltaRuleParams& params, const ChunkMap& 
     p.tokens = params.tokens, p.scale = params.scale;
     p.heads = static_cast<int>(params.heads), p.group = static_cast<int>(params.heads / params.kvHeads);
     p.betaIsLogit = params.betaIsLogit, p.normalise = params.normalise;
-    const LaunchError error = params.dataType == DataType::Float16 ? launchType<Float16>(params, p, scratch, static_cast<unsigned>(blocks))
-                                                                   : launchType<BFloat16>(params, p, scratch, static_cast<unsigned>(blocks));
+    const LaunchError error = params.dataType == DataType::Float16
+                                  ? launchType<Float16>(params, p, scratch, static_cast<unsigned>(blocks))
+                                  : launchType<BFloat16>(params, p, scratch, static_cast<unsigned>(blocks));
     if (error || !gates)
         return error;
-    return device::launch(sumGatePartials, dim3(static_cast<unsigned>(params.heads)), dim3(kSumThreads), kSumThreads * sizeof(float2), params.stream, scratch.gatePartials,
-                          map.chunks, params.dALog, params.dDtBias);
+    return device::launch(sumGatePartials, dim3(static_cast<unsigned>(params.heads)), dim3(kSumThreads), kSumThreads * sizeof(float2),
+                          params.stream, scratch.gatePartials, map.chunks, params.dALog, params.dDtBias);
 }
 
 } // namespace linnet::kernels::gdr

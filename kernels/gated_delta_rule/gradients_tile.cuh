@@ -1,17 +1,17 @@
-// The pieces of gradients.cu that work on tiles: the plan of shared memory and of warps, copies, products, row sums, stores.
+// The pieces of gradients.cu that work on whole tiles: the plan of shared memory and of warps, copies, products.
 #pragma once
 
 #include "layout.h"
 
-namespace linnet::kernels::gdr {
+namespace linnet::kernels::gdr::gradients {
 
 enum GradientDot { kQueryDot, kKeyDot, kQueryKeyDot, kKeepDot, kColumnDot, kDots };
 
 // Shared memory is counted in tile images of 8 KB: V', Q and K whole, then dO, dX, S and later dS' of each value block; where there are
 // four value blocks, they pass through two slots in turn.
 template <int kDim> struct GradientPlan {
-    static constexpr int kBlocks = kDim <= 64 ? 1 : kDim <= 128 ? 2 : 4;   // N
-    static constexpr int kGroups = kDim / 32;                             // groups of 32 keys, each with two warps
+    static constexpr int kBlocks = kDim <= 64 ? 1 : kDim <= 128 ? 2 : 4; // N
+    static constexpr int kGroups = kDim / 32;                            // groups of 32 keys, each with two warps
     static constexpr int kWarps = 2 * kGroups, kThreads = 32 * kWarps;
     static constexpr int kResident = kDim == 64 ? 3 : kDim <= 128 ? 2 : 1; // blocks on one multiprocessor
     static constexpr bool kRing = kBlocks > 2;
@@ -19,15 +19,23 @@ template <int kDim> struct GradientPlan {
     static constexpr int kWritten = 0, kQuery = kBlocks, kKey = 2 * kBlocks, kOutput = 3 * kBlocks, kRhs = kOutput + kSlots;
     static constexpr int kState = kRhs + kSlots, kStateAfter = kBlocks == 1 ? kState + 1 : kState;
     static constexpr int kImages = kStateAfter + kSlots * kBlocks;
-    static constexpr int kE = kOutput, kF = kRhs + kSlots - 1;            // take their places once dO and dX are used up
+    static constexpr int kE = kOutput, kF = kRhs + kSlots - 1;                      // take their places once dO and dX are used up
     static constexpr int kSmallFloats = 256, kSumFloats = kDots * kGroups * kChunk; // at D = 128 two blocks just fit
     static constexpr int kSmall = kImages * kTileBytes;
     // Row sums: in the tiles between E and F (kOutput + 1 and kRhs) where there are such, else behind everything.
     static constexpr int kSums = kBlocks == 1 ? kSmall + kSmallFloats * 4 : (kOutput + 1) * kTileBytes;
     static constexpr int kBytes = kSmall + kSmallFloats * 4 + (kBlocks == 1 ? kSumFloats * 4 : 0);
-    static constexpr int kTiles = (10 + kWarps - 1) / kWarps;             // tiles of the lower triangle per warp
+    static constexpr int kTiles = (10 + kWarps - 1) / kWarps; // tiles of the lower triangle per warp
     static_assert(kBlocks == 1 || kSumFloats * 4 <= 2 * kTileBytes);
 };
+
+// x, but what is worked out of it is worked out anew: addresses kept from the kernel's begin to its end would be spilled.
+__device__ __forceinline__ int anew(int x) {
+#if !defined(LINNET_EMULATED)
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
 
 // ---- Copies to shared memory -------------------------------------------------------------------------------------------------------
 // kDim / 8 threads copy a row of kDim values, so a round of all threads is 16 rows, and images of whole rows are 2 KB further.
@@ -39,7 +47,7 @@ template <class T, int kColumns, int kThreads>
 __device__ __forceinline__ void fetchRows(unsigned char* images, const T* from, std::int64_t tokenStride, int count) {
     constexpr int kPieces = kColumns / 8, kRows = kThreads / kPieces;
     static_assert(kRows * kPieces == kThreads && kRows % 8 == 0);
-    const int row = static_cast<int>(threadIdx.x) / kPieces, piece = static_cast<int>(threadIdx.x) % kPieces;
+    const int thread = anew(static_cast<int>(threadIdx.x)), row = thread / kPieces, piece = thread % kPieces;
     unsigned char* to = images + piece / 8 * kTileBytes + imageOffset(row, piece % 8 * 8);
     const T* source = from + row * tokenStride + piece * 8;
 #pragma unroll
@@ -62,10 +70,12 @@ template <int kRows, int kThreads> __device__ __forceinline__ void fetchImages(u
 // Byte offset of a thread's first piece of a value block of a state: kDim keys in images side by side. Round i: kRoundBytes i further.
 template <int kDim> __device__ __forceinline__ int statePiece() {
     constexpr int kPieces = kDim / 8;
-    const int row = static_cast<int>(threadIdx.x) / kPieces, piece = static_cast<int>(threadIdx.x) % kPieces;
+    const int thread = anew(static_cast<int>(threadIdx.x)), row = thread / kPieces, piece = thread % kPieces;
     return piece / 8 * kTileBytes + imageOffset(row, piece % 8 * 8);
 }
-template <int kDim> __device__ __forceinline__ constexpr int stateRounds(int block) { return kDim - 64 * block < 64 ? (kDim - 64 * block) / 16 : 4; }
+template <int kDim> __device__ __forceinline__ constexpr int stateRounds(int block) {
+    return kDim - 64 * block < 64 ? (kDim - 64 * block) / 16 : 4;
+}
 
 template <int kDim> __device__ __forceinline__ void fetchState(unsigned char* images, const unsigned char* from, int block) {
     const int offset = statePiece<kDim>();
@@ -84,16 +94,22 @@ using Accumulator = float[2][4][4];
 // leaves the lower three bits of the row to the lane.
 struct WarpPlace {
     int rowTile[2];
-    int block, column;     // first column: in tile image `block`, and there in `column`
+    int block, column; // first column: in tile image `block`, and there in `column`
     int lane;
     int plain, transposed; // ldmatrix of 16 x 16: rows are the rows of A, or of B as (k, n); rows are the k of A
     int pair;              // two columns 2t of row `group`
 };
 
+// Taken anew by every step.
 __device__ __forceinline__ WarpPlace warpPlace() {
-    const int warp = static_cast<int>(threadIdx.x) >> 5, lane = static_cast<int>(threadIdx.x) & 31, first = warp & 1, group = warp >> 1;
-    return {{first, 3 - first}, group >> 1, 32 * (group & 1), lane, imageOffset(lane & 15, lane >> 4 << 3),
-            imageOffset((lane & 7) + (lane >> 4 << 3), lane & 8), imageOffset(lane >> 2, 2 * (lane & 3))};
+    const int thread = anew(static_cast<int>(threadIdx.x)), warp = thread >> 5, lane = thread & 31, first = warp & 1, group = warp >> 1;
+    return {{first, 3 - first},
+            group >> 1,
+            32 * (group & 1),
+            lane,
+            imageOffset(lane & 15, lane >> 4 << 3),
+            imageOffset((lane & 7) + (lane >> 4 << 3), lane & 8),
+            imageOffset(lane >> 2, 2 * (lane & 3))};
 }
 
 __device__ __forceinline__ void clear(Accumulator& c) {
@@ -103,7 +119,8 @@ __device__ __forceinline__ void clear(Accumulator& c) {
 }
 
 // The 16 x 16 operand A (m, k) out of an image with rows m, or rows k (transposed).
-template <bool kTransposed> __device__ __forceinline__ void loadA(std::uint32_t (&a)[4], const unsigned char* image, int m, int k, const WarpPlace& w) {
+template <bool kTransposed>
+__device__ __forceinline__ void loadA(std::uint32_t (&a)[4], const unsigned char* image, int m, int k, const WarpPlace& w) {
     if constexpr (kTransposed)
         device::loadMatricesTransposed(a, image + k * 128 + (w.transposed ^ 2 * m));
     else
@@ -127,8 +144,8 @@ template <class T> __device__ __forceinline__ void multiply(float (&c)[4][4], co
 
 // query += dO S^T, key += dX S^T over 16 kSteps values; `state` is the tile image of this warp's keys.
 template <class T, int kSteps>
-__device__ __forceinline__ void stateRows(Accumulator& query, Accumulator& key, const unsigned char* dO, const unsigned char* dX, const unsigned char* state,
-                                          const WarpPlace& w) {
+__device__ __forceinline__ void stateRows(Accumulator& query, Accumulator& key, const unsigned char* dO, const unsigned char* dX,
+                                          const unsigned char* state, const WarpPlace& w) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
         std::uint32_t a[4], b[2][4];
@@ -145,7 +162,8 @@ __device__ __forceinline__ void stateRows(Accumulator& query, Accumulator& key, 
 
 // key += V' dS'^T
 template <class T, int kSteps>
-__device__ __forceinline__ void stateColumns(Accumulator& key, const unsigned char* written, const unsigned char* state, const WarpPlace& w) {
+__device__ __forceinline__ void stateColumns(Accumulator& key, const unsigned char* written, const unsigned char* state,
+                                             const WarpPlace& w) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
         std::uint32_t a[4], b[2][4];
@@ -160,8 +178,8 @@ __device__ __forceinline__ void stateColumns(Accumulator& key, const unsigned ch
 
 // query += E K, key += F K; k and q are the tile images of this warp's keys.
 template <class T>
-__device__ __forceinline__ void triangleRows(Accumulator& query, Accumulator& key, const unsigned char* e, const unsigned char* f, const unsigned char* k,
-                                             const WarpPlace& w) {
+__device__ __forceinline__ void triangleRows(Accumulator& query, Accumulator& key, const unsigned char* e, const unsigned char* f,
+                                             const unsigned char* k, const WarpPlace& w) {
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
         if (s > w.rowTile[1])
@@ -182,8 +200,8 @@ __device__ __forceinline__ void triangleRows(Accumulator& query, Accumulator& ke
 
 // key += E^T Q + F^T K
 template <class T>
-__device__ __forceinline__ void triangleColumns(Accumulator& key, const unsigned char* e, const unsigned char* f, const unsigned char* q, const unsigned char* k,
-                                                const WarpPlace& w) {
+__device__ __forceinline__ void triangleColumns(Accumulator& key, const unsigned char* e, const unsigned char* f, const unsigned char* q,
+                                                const unsigned char* k, const WarpPlace& w) {
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
         if (s < w.rowTile[0])
@@ -209,8 +227,8 @@ struct TrianglePair {
 };
 
 template <class T, int kSteps>
-__device__ __forceinline__ void triangleTile(TrianglePair& x, const unsigned char* dO, const unsigned char* dX, const unsigned char* written, int row, int column,
-                                             const WarpPlace& w) {
+__device__ __forceinline__ void triangleTile(TrianglePair& x, const unsigned char* dO, const unsigned char* dX,
+                                             const unsigned char* written, int row, int column, const WarpPlace& w) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
         std::uint32_t a[4], b[4];
@@ -225,111 +243,11 @@ __device__ __forceinline__ void triangleTile(TrianglePair& x, const unsigned cha
 }
 
 // Tile `index` of the lower triangle's ten, row by row.
-__device__ __forceinline__ int triangleRow(int index) { return index < 1 ? 0 : index < 3 ? 1 : index < 6 ? 2 : 3; }
-__device__ __forceinline__ int triangleColumn(int index) { return index - triangleRow(index) * (triangleRow(index) + 1) / 2; }
-
-// ---- Rows of results ---------------------------------------------------------------------------------------------------------------
-// A lane's accumulators lie in four rows, index 2 r + half; lanes 4 group .. 4 group + 3 share them.
-
-__device__ __forceinline__ int rowOf(const WarpPlace& w, int index) { return 16 * w.rowTile[index / 2] + 8 * (index % 2) + (w.lane >> 2); }
-
-// f(row) of the four rows: each lane works out one.
-template <class F> __device__ __forceinline__ void perRow(float (&x)[4], const WarpPlace& w, F&& f) {
-    const int tile = w.lane & 2 ? w.rowTile[1] : w.rowTile[0];
-    const float mine = f(16 * tile + 8 * (w.lane & 1) + (w.lane >> 2));
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        x[i] = __shfl_sync(0xffffffffU, mine, (w.lane & 28) + i);
+__device__ __forceinline__ int triangleRow(int index) {
+    return index < 1 ? 0 : index < 3 ? 1 : index < 6 ? 2 : 3;
+}
+__device__ __forceinline__ int triangleColumn(int index) {
+    return index - triangleRow(index) * (triangleRow(index) + 1) / 2;
 }
 
-template <class F> __device__ __forceinline__ void scaleRows(Accumulator& c, const WarpPlace& w, F&& f) {
-    float factor[4];
-    perRow(factor, w, f);
-#pragma unroll
-    for (int i = 0; i < 32; ++i)
-        c[i / 16][i / 4 % 4][i % 4] *= factor[i / 16 * 2 + i % 4 / 2];
-}
-
-template <class T> __device__ __forceinline__ float2 unpack(std::uint32_t bits) {
-    return make_float2(device::toFloat(T{static_cast<std::uint16_t>(bits)}), device::toFloat(T{static_cast<std::uint16_t>(bits >> 16)}));
-}
-template <class T> __device__ __forceinline__ float pairDot(std::uint32_t a, std::uint32_t b) {
-    const float2 x = unpack<T>(a), y = unpack<T>(b);
-    return x.x * y.x + x.y * y.y;
-}
-
-// What of a tile lies where an accumulator's entries do: [row][n], two values each.
-using Pairs = std::uint32_t[4][4];
-
-__device__ __forceinline__ void loadPairs(Pairs& x, const unsigned char* image, const WarpPlace& w) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-        for (int n = 0; n < 4; ++n)
-            x[i][n] = *reinterpret_cast<const std::uint32_t*>(image + (16 * w.rowTile[i / 2] + 8 * (i % 2)) * 128 + (w.pair ^ 2 * (w.column + 8 * n)));
-}
-
-// Sums over a row lie in parts [dot][column group][row].
-template <int kDim> __device__ __forceinline__ float rowSum(const float* sums, int dot, int row) {
-    float sum = 0.0F;
-#pragma unroll
-    for (int group = 0; group < GradientPlan<kDim>::kGroups; ++group)
-        sum += sums[(dot * GradientPlan<kDim>::kGroups + group) * kChunk + row];
-    return sum;
-}
-
-// part[i] summed over the lanes of a row goes to sums.
-template <int kDim> __device__ __forceinline__ void writeParts(float* sums, int dot, float (&part)[4], const WarpPlace& w) {
-    float* to = sums + (dot * GradientPlan<kDim>::kGroups + 2 * w.block + w.column / 32) * kChunk;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        part[i] += __shfl_xor_sync(0xffffffffU, part[i], 1);
-        part[i] += __shfl_xor_sync(0xffffffffU, part[i], 2);
-        if ((w.lane & 3) == 0)
-            to[rowOf(w, i)] = part[i];
-    }
-}
-
-// Row sums of an accumulator times a tile, and of the product of two tiles, over this warp's columns.
-template <class T, int kDim> __device__ __forceinline__ void rowDots(float* sums, int dot, const Accumulator& c, const Pairs& x, const WarpPlace& w) {
-    float part[4] = {};
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-        const float2 y = unpack<T>(x[i / 4][i % 4]);
-        const float(&a)[4] = c[i / 8][i % 4];
-        part[i / 4] += a[i / 4 % 2 * 2] * y.x + a[i / 4 % 2 * 2 + 1] * y.y;
-    }
-    writeParts<kDim>(sums, dot, part, w);
-}
-template <class T, int kDim> __device__ __forceinline__ void tileDots(float* sums, int dot, const Pairs& a, const Pairs& b, const WarpPlace& w) {
-    float part[4] = {};
-#pragma unroll
-    for (int i = 0; i < 16; ++i)
-        part[i / 4] += pairDot<T>(a[i / 4][i % 4], b[i / 4][i % 4]);
-    writeParts<kDim>(sums, dot, part, w);
-}
-
-// Eight products.
-template <class T> __device__ __forceinline__ float pieceDot(const uint4& a, const uint4& b) {
-    return (pairDot<T>(a.x, b.x) + pairDot<T>(a.y, b.y)) + (pairDot<T>(a.z, b.z) + pairDot<T>(a.w, b.w));
-}
-
-// The four lanes of a row hold pairs of four 8-column tiles each; afterwards each lane holds the 8 columns of one tile.
-__device__ __forceinline__ uint4 gatherColumns(std::uint32_t (&x)[4], int lane) {
-    const bool odd = lane & 1, upper = lane & 2;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        const std::uint32_t other = __shfl_xor_sync(0xffffffffU, odd ? x[i] : x[i + 1], 1);
-        x[i] = odd ? other : x[i];
-        x[i + 1] = odd ? x[i + 1] : other;
-    }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const std::uint32_t other = __shfl_xor_sync(0xffffffffU, upper ? x[i] : x[i + 2], 2);
-        x[i] = upper ? other : x[i];
-        x[i + 2] = upper ? x[i + 2] : other;
-    }
-    return make_uint4(x[0], x[1], x[2], x[3]);
-}
-
-} // namespace linnet::kernels::gdr
+} // namespace linnet::kernels::gdr::gradients

@@ -24,9 +24,9 @@ constexpr double kLog2E = 1.4426950408889634;
 struct Setup {
     int64_t dim = 64, heads = 1, kvHeads = 1, batch = 1, tokens = 64;
     DataType type = DataType::BFloat16;
-    bool normalise = false, fused = false;   // fused: aLog, dtBias and the sigmoid of beta
-    double decay = 0.1, beta = 1, size = 1;  // log decay per token, size of beta, of q and k
-    std::vector<int64_t> starts = {};            // variable length
+    bool normalise = false, fused = false;  // fused: aLog, dtBias and the sigmoid of beta
+    double decay = 0.1, beta = 1, size = 1; // log decay per token, size of beta, of q and k
+    std::vector<int64_t> starts = {};       // variable length
 };
 
 struct Sequence {
@@ -58,7 +58,9 @@ double valueOf(std::uint16_t bits, DataType type) {
     return single;
 }
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double sigmoid(double x) {
+    return 1 / (1 + std::exp(-x));
+}
 
 // |a - b| / |size|
 double relativeError(const Vector& a, const Vector& b, const Vector& size) {
@@ -71,8 +73,8 @@ double relativeError(const Vector& a, const Vector& b, const Vector& size) {
 }
 
 struct Gradients {
-    Vector q, k, g, beta, aLog, dtBias;  // k per query head; of the effective q, k, g, beta until chainRule
-    Vector aLogSize, dtBiasSize;         // sums of what may cancel, without signs
+    Vector q, k, g, beta, aLog, dtBias; // k per query head; of the effective q, k, g, beta until chainRule
+    Vector aLogSize, dtBiasSize;        // sums of what may cancel, without signs
 };
 
 // Row-major [rows, columns] in float64.
@@ -115,9 +117,11 @@ public:
         const auto& s = m_setup;
         const int64_t group = s.heads / s.kvHeads, size = s.batch * s.tokens * s.heads;
         GatedDeltaRuleParams p;
-        DeviceBuffer<std::uint16_t> q(m_qRows), k(m_kRows), dO(m_dORows), dq(static_cast<std::size_t>(size * s.dim)), dk(dq.size() / group), dv(dk.size());
+        DeviceBuffer<std::uint16_t> q(m_qRows), k(m_kRows), dO(m_dORows), dq(static_cast<std::size_t>(size * s.dim)), dk(dq.size() / group),
+            dv(dk.size());
         DeviceBuffer<std::uint16_t> dkPerHead(group > 1 ? dq.size() : 0), dvPerHead(dkPerHead.size());
-        DeviceBuffer<float> g(m_g), beta(m_beta), aLog(m_aLog), dtBias(m_dtBias), dg(m_g.size()), dbeta(m_g.size()), dALog(m_aLog.size()), dDtBias(m_aLog.size());
+        DeviceBuffer<float> g(m_g), beta(m_beta), aLog(m_aLog), dtBias(m_dtBias), dg(m_g.size()), dbeta(m_g.size()), dALog(m_aLog.size()),
+            dDtBias(m_aLog.size());
         DeviceBuffer<float> gates(m_gates), partials(static_cast<std::size_t>(s.heads * m_chunks * 2));
         DeviceBuffer<unsigned char> written(m_written), dWrittenRhs(m_dWrittenRhs), states(m_states), dStates(m_dStates);
         DeviceBuffer<gdr::ChunkPlace> table(m_setup.starts.empty() ? std::vector<gdr::ChunkPlace>() : m_places);
@@ -125,11 +129,13 @@ public:
         p.qStrides = p.doStrides = m_strides, p.kStrides = m_kStrides;
         p.g = g.data(), p.beta = beta.data(), p.aLog = aLog.data(), p.dtBias = dtBias.data();
         p.betaIsLogit = s.fused, p.normalise = s.normalise, p.scale = static_cast<float>(m_scale);
-        p.dq = dq.data(), p.dk = dk.data(), p.dv = dv.data(), p.dg = dg.data(), p.dbeta = dbeta.data(), p.dALog = dALog.data(), p.dDtBias = dDtBias.data();
+        p.dq = dq.data(), p.dk = dk.data(), p.dv = dv.data(), p.dg = dg.data(), p.dbeta = dbeta.data(), p.dALog = dALog.data(),
+        p.dDtBias = dDtBias.data();
         p.batch = s.batch, p.tokens = s.tokens, p.heads = s.heads, p.kvHeads = s.kvHeads, p.headDim = s.dim, p.dataType = s.type;
         gdr::ChunkMap map;
         map.table = table.data();
-        map.chunks = static_cast<int>(m_chunks), map.tokens = static_cast<int>(s.tokens), map.chunksPerSequence = static_cast<int>((s.tokens + 63) / 64);
+        map.chunks = static_cast<int>(m_chunks), map.tokens = static_cast<int>(s.tokens),
+        map.chunksPerSequence = static_cast<int>((s.tokens + 63) / 64);
         gdr::ChunkBuffers buffers;
         buffers.gates = gates.data(), buffers.written = written.data(), buffers.states = states.data();
         buffers.dWrittenRhs = dWrittenRhs.data(), buffers.dStates = dStates.data();
@@ -176,7 +182,8 @@ private:
     // Against the recurrence: what rounded buffers cost. Against the formulas on these buffers: the kernel's own roundings.
     void compare(const char* name, const Vector& got, const Vector& token, const Vector& chunk, const Vector& size = {}) const {
         const bool half = m_setup.type == DataType::Float16;
-        const double far = relativeError(got, token, size.empty() ? token : size), near = relativeError(got, chunk, size.empty() ? token : size);
+        const double far = relativeError(got, token, size.empty() ? token : size),
+                     near = relativeError(got, chunk, size.empty() ? token : size);
         qInfo("%-8s %.1e of the recurrence, %.1e of the chunk formulas", name, far, near);
         QVERIFY2(far < (half ? 2e-3 : 1.2e-2), name);
         QVERIFY2(near < (half ? 5e-4 : 4e-3), name);
@@ -237,12 +244,14 @@ private:
         for (int i = 0; i < static_cast<int>(m_sequences.size()); ++i) {
             const auto& sequence = m_sequences[static_cast<std::size_t>(i)];
             for (int64_t t = 0; t < sequence.count; t += 64)
-                m_places.push_back({i, static_cast<int>(sequence.batch), static_cast<int>(sequence.token + t), static_cast<int>(std::min<int64_t>(64, sequence.count - t))});
+                m_places.push_back({i, static_cast<int>(sequence.batch), static_cast<int>(sequence.token + t),
+                                    static_cast<int>(std::min<int64_t>(64, sequence.count - t))});
         }
         if (!m_setup.starts.empty())
             m_places.push_back({-1, 0, 0, 0}); // the bound is one too large
         m_chunks = std::ssize(m_places);
-        const std::size_t tiles = static_cast<std::size_t>(m_setup.heads * m_chunks), n = static_cast<std::size_t>(gdr::paddedDim(static_cast<int>(m_setup.dim)) / 64);
+        const std::size_t tiles = static_cast<std::size_t>(m_setup.heads * m_chunks),
+                          n = static_cast<std::size_t>(gdr::paddedDim(static_cast<int>(m_setup.dim)) / 64);
         m_gates.assign(tiles * gdr::kGateFloats, 0.0F);
         m_written.assign(tiles * n * gdr::kTileBytes, 0);
         m_dWrittenRhs = m_written;
@@ -282,7 +291,8 @@ private:
         const std::size_t n = static_cast<std::size_t>(gdr::paddedDim(static_cast<int>(m_setup.dim)) / 64);
         for (int64_t key = 0; key < m_setup.dim; ++key)
             for (int64_t value = 0; value < m_setup.dim; ++value) {
-                const std::size_t image = (tile(head, chunk) * n + static_cast<std::size_t>(value / 64)) * n + static_cast<std::size_t>(key / 64);
+                const std::size_t image =
+                    (tile(head, chunk) * n + static_cast<std::size_t>(value / 64)) * n + static_cast<std::size_t>(key / 64);
                 put(images, image, value % 64, key % 64, state.at(key, value));
             }
     }
@@ -301,7 +311,8 @@ private:
         const int64_t D = m_setup.dim;
         const std::size_t n = static_cast<std::size_t>(gdr::paddedDim(static_cast<int>(D)) / 64);
         int64_t chunk = 0;
-        while (m_places[static_cast<std::size_t>(chunk)].batch != sequence.batch || m_places[static_cast<std::size_t>(chunk)].token != sequence.token)
+        while (m_places[static_cast<std::size_t>(chunk)].batch != sequence.batch ||
+               m_places[static_cast<std::size_t>(chunk)].token != sequence.token)
             ++chunk;
         std::normal_distribution<double> normal;
         Matrix S(D, D), dS(D, D);
@@ -396,7 +407,8 @@ private:
             for (int64_t j = 0; j <= i; ++j) {
                 E.at(i, j) = std::exp(G[i] - G[j]) * dot(x[i].dO.data(), V.row(j), D);
                 F.at(i, j) = j < i ? -x[i].beta * std::exp(G[i] - G[j]) * dot(dX.row(i), V.row(j), D) : 0;
-                M.at(i, j) = j < i ? E.at(i, j) * dot(x[i].q.data(), x[j].k.data(), D) + F.at(i, j) * dot(x[i].k.data(), x[j].k.data(), D) : 0;
+                M.at(i, j) =
+                    j < i ? E.at(i, j) * dot(x[i].q.data(), x[j].k.data(), D) + F.at(i, j) * dot(x[i].k.data(), x[j].k.data(), D) : 0;
             }
             for (int64_t key = 0; key < D; ++key) {
                 dOS.at(i, key) = dot(x[i].dO.data(), S.row(key), D);
@@ -442,7 +454,8 @@ private:
                 for (int64_t h = 0; h < s.heads; ++h) {
                     const auto at = gateIndex(b, t, h);
                     const Token x = token(b, t, h);
-                    const auto through = [&](double* gradient, const Vector& effective, double scale, double factor) { // effective = factor raw
+                    const auto through = [&](double* gradient, const Vector& effective, double scale,
+                                             double factor) { // effective = factor raw
                         const double projection = s.normalise ? dot(gradient, effective.data(), D) / (scale * scale) : 0;
                         for (int64_t i = 0; i < D; ++i)
                             gradient[i] = factor * (gradient[i] - projection * effective[static_cast<std::size_t>(i)]);
@@ -464,7 +477,7 @@ private:
     Setup m_setup;
     std::mt19937 m_random;
     double m_scale = 1;
-    Vector m_q, m_k, m_v, m_dO;  // [B, T, heads, D]
+    Vector m_q, m_k, m_v, m_dO; // [B, T, heads, D]
     std::vector<std::uint16_t> m_qRows, m_kRows, m_dORows;
     TokenStrides m_strides, m_kStrides;
     std::vector<float> m_g, m_beta, m_aLog, m_dtBias, m_gates;
@@ -485,9 +498,11 @@ private slots:
         const auto bf16 = DataType::BFloat16, half = DataType::Float16;
         QTest::newRow("64, one whole chunk") << Setup{};
         QTest::newRow("64, two chunks, batch 2") << Setup{.dim = 64, .batch = 2, .tokens = 100};
-        QTest::newRow("64, normalised, fused") << Setup{.dim = 64, .heads = 2, .kvHeads = 2, .tokens = 90, .normalise = true, .fused = true, .size = 3};
+        QTest::newRow("64, normalised, fused") << Setup{
+            .dim = 64, .heads = 2, .kvHeads = 2, .tokens = 90, .normalise = true, .fused = true, .size = 3};
         QTest::newRow("64, float16") << Setup{.dim = 64, .tokens = 70, .type = half, .normalise = true, .fused = true};
-        QTest::newRow("64, three query heads per key head") << Setup{.dim = 64, .heads = 6, .kvHeads = 2, .tokens = 30, .type = bf16, .normalise = true};
+        QTest::newRow("64, three query heads per key head")
+            << Setup{.dim = 64, .heads = 6, .kvHeads = 2, .tokens = 30, .type = bf16, .normalise = true};
         QTest::newRow("64, decay 0.5") << Setup{.dim = 64, .tokens = 128, .decay = 0.5};
         QTest::newRow("64, decay 5") << Setup{.dim = 64, .tokens = 128, .decay = 5};
         QTest::newRow("64, decay 5, float16") << Setup{.dim = 64, .tokens = 64, .type = half, .normalise = true, .decay = 5};
@@ -495,11 +510,14 @@ private slots:
         QTest::newRow("64, beta 1e-9") << Setup{.dim = 64, .tokens = 64, .beta = 1e-9};
         QTest::newRow("64, beta 1e-20, raised to 1e-12") << Setup{.dim = 64, .tokens = 40, .beta = 1e-20};
         QTest::newRow("64, one token") << Setup{.dim = 64, .tokens = 1, .normalise = true};
-        QTest::newRow("64, variable length") << Setup{.dim = 64, .heads = 2, .kvHeads = 1, .tokens = 100, .fused = true, .starts = {0, 70, 71, 100}};
+        QTest::newRow("64, variable length") << Setup{
+            .dim = 64, .heads = 2, .kvHeads = 1, .tokens = 100, .fused = true, .starts = {0, 70, 71, 100}};
         QTest::newRow("96") << Setup{.dim = 96, .tokens = 64, .normalise = true, .fused = true};
-        QTest::newRow("96, float16, three query heads per key head") << Setup{.dim = 96, .heads = 3, .kvHeads = 1, .tokens = 50, .type = half};
+        QTest::newRow("96, float16, three query heads per key head")
+            << Setup{.dim = 96, .heads = 3, .kvHeads = 1, .tokens = 50, .type = half};
         QTest::newRow("128") << Setup{.dim = 128, .tokens = 100, .normalise = true};
-        QTest::newRow("128, float16, fused") << Setup{.dim = 128, .heads = 2, .kvHeads = 1, .tokens = 64, .type = half, .normalise = true, .fused = true};
+        QTest::newRow("128, float16, fused") << Setup{
+            .dim = 128, .heads = 2, .kvHeads = 1, .tokens = 64, .type = half, .normalise = true, .fused = true};
         QTest::newRow("128, decay 0.5") << Setup{.dim = 128, .tokens = 64, .decay = 0.5};
         QTest::newRow("256") << Setup{.dim = 256, .tokens = 64, .normalise = true, .fused = true};
         QTest::newRow("256, float16, two chunks") << Setup{.dim = 256, .tokens = 80, .type = half};
