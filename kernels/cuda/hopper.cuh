@@ -45,10 +45,8 @@ template <int kCount> __device__ inline void releaseRegisters() { asm volatile("
 template <int kCount> __device__ inline void claimRegisters() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount)); }
 
 __device__ inline void groupFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void groupWait() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
+__device__ inline void groupCommit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending> __device__ inline void groupWait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory"); }
 template <int kTiles> __device__ __forceinline__ void keepRegisters(float (&c)[kTiles][4]) {
 #pragma unroll
     for (int j = 0; j < kTiles; ++j)
@@ -57,23 +55,34 @@ template <int kTiles> __device__ __forceinline__ void keepRegisters(float (&c)[k
             asm volatile("" : "+f"(c[j][r])::"memory");
 }
 
-#define LINNET_WGMMA(TYPE)                                                                                                                             \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " "                                                                       \
+#define LINNET_WGMMA(TYPE, ADD, SIGN)                                                                                                                  \
+    asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " ADD ", 0;\n\t"                                                                              \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " "                                                                       \
                  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "           \
-                 "{%32,%33,%34,%35}, %36, 1, 1, 1, %37;"                                                                                               \
-                 : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),             \
-                   "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),             \
-                   "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),             \
-                   "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])              \
+                 "{%32,%33,%34,%35}, %36, add, 1, 1, %37;\n\t}"                                                                                        \
+                 : SIGN(c[0][0]), SIGN(c[0][1]), SIGN(c[0][2]), SIGN(c[0][3]), SIGN(c[1][0]), SIGN(c[1][1]), SIGN(c[1][2]), SIGN(c[1][3]),             \
+                   SIGN(c[2][0]), SIGN(c[2][1]), SIGN(c[2][2]), SIGN(c[2][3]), SIGN(c[3][0]), SIGN(c[3][1]), SIGN(c[3][2]), SIGN(c[3][3]),             \
+                   SIGN(c[4][0]), SIGN(c[4][1]), SIGN(c[4][2]), SIGN(c[4][3]), SIGN(c[5][0]), SIGN(c[5][1]), SIGN(c[5][2]), SIGN(c[5][3]),             \
+                   SIGN(c[6][0]), SIGN(c[6][1]), SIGN(c[6][2]), SIGN(c[6][3]), SIGN(c[7][0]), SIGN(c[7][1]), SIGN(c[7][2]), SIGN(c[7][3])              \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(descriptor), "n"(kTransposed))
+#define LINNET_UPDATED "+f"
+#define LINNET_WRITTEN "=f"
 
-// c [64 x 64] += a [64 x 16] B; kTransposed 0: the tile's rows are B's columns, 1: its rows are B's rows.
+// c [64 x 64] += a [64 x 16] B (fresh: c = a B); kTransposed 0: the tile's rows are B's columns, 1: its rows are B's rows.
 template <class T, int kTransposed> __device__ __forceinline__ void groupMma(float (&c)[8][4], const std::uint32_t (&a)[4], std::uint64_t descriptor) {
-    if constexpr (sizeof(T) == 2 && __is_same(T, BFloat16))
-        LINNET_WGMMA("bf16");
+    if constexpr (__is_same(T, BFloat16))
+        LINNET_WGMMA("bf16", "1", LINNET_UPDATED);
     else
-        LINNET_WGMMA("f16");
+        LINNET_WGMMA("f16", "1", LINNET_UPDATED);
 }
+template <class T, int kTransposed> __device__ __forceinline__ void groupMmaFresh(float (&c)[8][4], const std::uint32_t (&a)[4], std::uint64_t descriptor) {
+    if constexpr (__is_same(T, BFloat16))
+        LINNET_WGMMA("bf16", "0", LINNET_WRITTEN);
+    else
+        LINNET_WGMMA("f16", "0", LINNET_WRITTEN);
+}
+#undef LINNET_UPDATED
+#undef LINNET_WRITTEN
 #undef LINNET_WGMMA
 
 __device__ inline void barrierInit(std::uint64_t* barrier, int count) {

@@ -1,29 +1,28 @@
-// Chains the segments of the two-level scan: with M the transition matrix of a segment and B its state from zero,
-//     forward  S_{s+1} = M_s S_s + B_s             (start of every segment from the start of the sequence)
-//     reverse  R_{s-1} = M_s^T R_s + B_s           (gradient after every segment from the one after the sequence)
-// Transposed like the scans: a warp owns 16 value channels. One segment after another, but only one product of D x D x D each; the
-// operands' parts (high and low) keep it at float32's accuracy (three products). M's images stream through two shared stages.
-// Limits: D up to 128 (the registers of one warp hold two states).
+// Chains the segments of the two-level scan: with M = decay I + R the transition matrix of a segment and B its state from zero,
+//     forward  S_{s+1} = decay_s S_s + R_s S_s + B_s        (start of every segment from the start of the sequence)
+//     reverse  S_{s-1} = decay_s S_s + R_s^T S_s + B_s      (gradient after every segment from the one after the sequence)
+// Transposed like the scans: a warp owns 16 value channels, the state stays in float32 and is rounded only as R's operand, as it is in
+// the scan. One segment after another, so what counts is latency: R's images run kStages segments ahead through shared memory, B one
+// segment ahead in registers. Limits: D up to 128 (the registers of one warp hold state and B).
 #include "scan.cuh"
 #include "scan_launch.h"
 
 namespace linnet::kernels::gdr {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 128, kStages = 3;
 
-// Stage: N images of the high parts of one row of M^T's images, then N of the low parts.
-template <int N> __device__ __forceinline__ void fetchRow(unsigned char* stage, const unsigned char* images, int thread) {
+// The warp's elements of a [Dp][Dp] value-major float32 matrix; f(tile, pair, index of two neighbouring columns).
+template <int N, class F> __device__ __forceinline__ void eachPair(const Here& here, F&& f) {
 #pragma unroll
-    for (int n = 0; n < N; ++n)
+    for (int j = 0; j < 8 * N; ++j)
 #pragma unroll
-        for (int part = 0; part < 2; ++part)
-            fetchImage<kThreads>(stage + (part * N + n) * kTileBytes, images + (2 * n + part) * kTileBytes, kTileBytes, thread);
-    device::copyAsyncCommit();
+        for (int half = 0; half < 2; ++half)
+            f(j, 2 * half, (here.channel() + (here.lane >> 2) + 8 * half) * 64 * N + 8 * j + 2 * here.t());
 }
 
 template <class T, int N, int kDirection> __global__ void __launch_bounds__(kThreads) chainKernel(const ScanParams p, float* states) {
-    constexpr int kDim = 64 * N, kStageBytes = 2 * N * kTileBytes;
+    constexpr int kDim = 64 * N, kImages = N * N * kTileBytes;
     unsigned char* shared = device::sharedMemory();
     const int thread = static_cast<int>(threadIdx.x), sequence = static_cast<int>(blockIdx.x);
     Here here;
@@ -33,68 +32,60 @@ template <class T, int N, int kDirection> __global__ void __launch_bounds__(kThr
     const auto slot = [&](int i) {
         return static_cast<std::size_t>(here.head) * p.segments.segments + first + (kDirection == kForward ? i : count - 1 - i);
     };
-    float state[8 * N][4];
+    const auto fetch = [&](int i) {
+        if (i < count - 1)
+            fetchImage<kThreads>(shared + i % kStages * kImages, p.transitions + slot(i) * kImages, kImages, thread);
+        device::copyAsyncCommit();
+    };
+    float state[8 * N][4], local[8 * N][4];
     clear(state);
+    clear(local);
+    const auto prefetch = [&](int i) {
+        if (i < count - 1)
+            eachPair<N>(here, [&](int j, int r, int at) {
+                const float2 x = *reinterpret_cast<const float2*>(p.local + slot(i) * kDim * kDim + at);
+                local[j][r] = x.x, local[j][r + 1] = x.y;
+            });
+    };
+    for (int i = 0; i < kStages - 1; ++i)
+        fetch(i);
+    prefetch(0);
     if (p.start) {
         const float* from = p.start + (static_cast<std::size_t>(sequence) * p.heads + here.head) * p.headDim * p.headDim;
         eachStateElement<8 * N, true>(state, here.channel(), p.headDim, here.lane, [&](float& x, std::size_t at) { x = from[at]; });
     }
-    const auto fetch = [&](int step) { // step = segment * N + image row
-        fetchRow<N>(shared + (step & 1) * kStageBytes, p.transitions + (slot(step / N) * N + step % N) * N * 2 * kTileBytes, thread);
-    };
-    if (count > 1)
-        fetch(0);
     for (int i = 0; i < count; ++i) {
-        float* out = states + slot(i) * kDim * kDim;
-        eachStateElement<8 * N, false>(state, here.channel(), kDim, here.lane, [&](float& x, std::size_t at) { out[at] = x; });
+        eachPair<N>(here, [&](int j, int r, int at) {
+            *reinterpret_cast<float2*>(states + slot(i) * kDim * kDim + at) = make_float2(state[j][r], state[j][r + 1]);
+        });
         if (i + 1 == count)
             break;
-        std::uint32_t high[4 * N][4], low[4 * N][4];
-        asOperand<T>(high, state);
+        std::uint32_t s[4 * N][4];
+        asOperand<T>(s, state);
+        const float decay = p.transitionDecay[slot(i)];
 #pragma unroll
         for (int j = 0; j < 8 * N; ++j)
 #pragma unroll
             for (int r = 0; r < 4; ++r)
-                state[j][r] = device::toFloat(lowPart<T>(state[j][r]));
-        asOperand<T>(low, state);
-        const float* local = p.local + slot(i) * kDim * kDim;
-        eachStateElement<8 * N, false>(state, here.channel(), kDim, here.lane, [&](float& x, std::size_t at) { x = local[at]; });
+                state[j][r] = decay * state[j][r] + local[j][r];
+        prefetch(i + 1);
+        device::copyAsyncWait<kStages - 2>();
+        __syncthreads(); // segment i's images are there for all, and nobody reads those of segment i - 1 any more
+        fetch(i + kStages - 1);
+        const unsigned char* images = shared + i % kStages * kImages;
 #pragma unroll
-        for (int row = 0; row < N; ++row) {
-            const int step = i * N + row;
-            device::copyAsyncWait<0>();
-            __syncthreads();
-            if (step + 1 < (count - 1) * N)
-                fetch(step + 1);
-            const unsigned char* stage = shared + (step & 1) * kStageBytes;
-            if constexpr (kDirection == kForward) { // rows of M^T are the left operand's columns
+        for (int block = 0; block < N; ++block) {
+            const unsigned char* row = images + block * N * kTileBytes;
+            if constexpr (kDirection == kForward) { // a row of R^T's images meets the operand's columns of that block
                 std::uint32_t a[4][4];
 #pragma unroll
-                for (int part = 0; part < 2; ++part) {
-#pragma unroll
-                    for (int s = 0; s < 4; ++s)
-#pragma unroll
-                        for (int r = 0; r < 4; ++r)
-                            a[s][r] = part == 0 ? high[4 * row + s][r] : low[4 * row + s][r];
-                    WarpEngine::columns<T, 8 * N>(state, a, stage, here.lane);
-                    if (part == 0)
-                        WarpEngine::columns<T, 8 * N>(state, a, stage + N * kTileBytes, here.lane);
-                }
-            } else { // rows of M^T are the result's columns
-                float part[8][4];
-#pragma unroll
-                for (int j = 0; j < 8; ++j)
+                for (int k = 0; k < 4; ++k)
 #pragma unroll
                     for (int r = 0; r < 4; ++r)
-                        part[j][r] = state[8 * row + j][r];
-                WarpEngine::rows<T, 4 * N>(part, high, stage, here.lane);
-                WarpEngine::rows<T, 4 * N>(part, high, stage + N * kTileBytes, here.lane);
-                WarpEngine::rows<T, 4 * N>(part, low, stage, here.lane);
-#pragma unroll
-                for (int j = 0; j < 8; ++j)
-#pragma unroll
-                    for (int r = 0; r < 4; ++r)
-                        state[8 * row + j][r] = part[j][r];
+                        a[k][r] = s[4 * block + k][r];
+                WarpEngine::columns<T, 8 * N, false>(state, a, row, here.lane);
+            } else { // and makes the result's columns of that block
+                WarpEngine::rows<T, 4 * N, false>(reinterpret_cast<float(&)[8][4]>(state[8 * block]), s, row, here.lane);
             }
         }
     }
@@ -102,7 +93,7 @@ template <class T, int N, int kDirection> __global__ void __launch_bounds__(kThr
 
 template <class T, int N> LaunchError launchN(const ScanParams& p, float* states, int direction, int sequences, void* stream) {
     const dim3 grid(static_cast<unsigned>(sequences), static_cast<unsigned>(p.heads), N);
-    const std::size_t bytes = 2 * 2 * N * kTileBytes;
+    const std::size_t bytes = std::size_t{kStages} * N * N * kTileBytes;
     return direction == kForward ? device::launch(chainKernel<T, N, kForward>, grid, dim3(kThreads), bytes, stream, p, states)
                                  : device::launch(chainKernel<T, N, kReverse>, grid, dim3(kThreads), bytes, stream, p, states);
 }

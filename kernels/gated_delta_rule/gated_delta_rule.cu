@@ -97,7 +97,7 @@ struct Buffers {
     ChunkBuffers chunk;
     MapTables tables{};
     unsigned char* transitions = nullptr;
-    float *local = nullptr, *segmentStart = nullptr;
+    float *transitionDecay = nullptr, *local = nullptr, *segmentStart = nullptr;
     GradientScratch scratch;
 };
 
@@ -108,8 +108,10 @@ std::size_t count(std::int64_t a, std::int64_t b, std::int64_t bytes) {
 void takeCommon(Buffers& b, Pieces& from, const GatedDeltaRuleParams& p, const Shape& s) {
     b.chunk.solveAttention = from.take<unsigned char>(count(p.heads, s.chunks, 2 * kTileBytes));
     b.chunk.gates = from.take<float>(count(p.heads, s.chunks, kGateFloats * 4));
-    if (s.segmented)
-        b.transitions = from.take<unsigned char>(count(p.heads, s.segments, s.blocks * s.blocks * 2 * kTileBytes));
+    if (s.segmented) {
+        b.transitions = from.take<unsigned char>(count(p.heads, s.segments, s.blocks * s.blocks * kTileBytes));
+        b.transitionDecay = from.take<float>(count(p.heads, s.segments, 4));
+    }
     if (s.varlen) {
         b.tables.chunks = from.take<ChunkPlace>(count(s.chunks, 1, sizeof(ChunkPlace)));
         b.tables.firstChunk = from.take<int>(count(s.sequences + 1, 1, sizeof(int)));
@@ -208,7 +210,7 @@ ScanParams scanParams(const GatedDeltaRuleParams& p, const Shape& s, const Buffe
     ScanParams scan{};
     scan.q = p.q, scan.k = p.k, scan.v = p.v;
     scan.qStrides = p.qStrides, scan.kStrides = p.kStrides, scan.vStrides = p.vStrides;
-    scan.local = b.local, scan.transitions = b.transitions;
+    scan.local = b.local, scan.transitions = b.transitions, scan.transitionDecay = b.transitionDecay;
     scan.buffers = b.chunk;
     scan.map = chunkMap(p, s, b);
     scan.segments.table = b.tables.segments, scan.segments.firstSegment = b.tables.firstSegment;

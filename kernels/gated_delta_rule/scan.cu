@@ -11,9 +11,8 @@ namespace {
 constexpr int kThreads = 128, kStages = 2;
 
 template <class T, int N, int kDirection, bool kStatePass>
-__device__ __forceinline__ void fetchChunk(unsigned char* stage, const ScanParams& p, int head, int valueBlock, bool identity, int chunk, int thread) {
+__device__ __forceinline__ void fetchChunk(unsigned char* stage, const ScanParams& p, int head, int valueBlock, bool identity, int chunk, const ChunkPlace& place, int thread) {
     using S = Stage<N, 1>;
-    const ChunkPlace place = p.map.place(chunk);
     const int keyHead = head / p.group;
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -49,10 +48,14 @@ __global__ void __launch_bounds__(kThreads) scanKernel(const ScanParams p) {
     float state[8 * N][4];
     loadState<N>(state, p, segment, index, here, kStatePass);
     const int chunks = segment.endChunk - segment.firstChunk;
-    const auto chunkAt = [&](int i) { return kDirection == kForward ? segment.firstChunk + i : segment.endChunk - 1 - i; };
+    constexpr int kStep = kDirection == kForward ? 1 : -1;
+    ChunkWalk walk(p.map, segment, kDirection == kForward), ahead = walk;
     const auto fetch = [&](int i) {
-        fetchChunk<T, N, kDirection, kStatePass>(shared + (i % kStages) * S::kBytes, p, here.head, here.valueBlock, here.identity, chunkAt(i), thread);
+        fetchChunk<T, N, kDirection, kStatePass>(shared + (i % kStages) * S::kBytes, p, here.head, here.valueBlock, here.identity, ahead.chunk, ahead.place(), thread);
+        ahead.step(kStep);
     };
+    Pending pending;
+    float decay = 1.0F;
     if (chunks > 0)
         fetch(0);
     for (int i = 0; i < chunks; ++i) {
@@ -63,14 +66,16 @@ __global__ void __launch_bounds__(kThreads) scanKernel(const ScanParams p) {
         const unsigned char* stage = shared + (i % kStages) * S::kBytes;
         const Tiles tiles{stage + S::kK * kTileBytes, stage + S::kQ * kTileBytes, stage + S::kT * kTileBytes, stage + S::kP * kTileBytes,
                           stage + S::kV * kTileBytes, reinterpret_cast<const float*>(stage + S::kGates)};
-        here.chunk = chunkAt(i);
-        here.place = p.map.place(here.chunk);
+        here.chunk = walk.chunk;
         if constexpr (kDirection == kForward)
-            forwardChunk<T, N, kStatePass, WarpEngine>(state, p, tiles, here);
+            decay *= forwardChunk<T, N, kStatePass, WarpEngine>(state, pending, p, tiles, walk.place(), here);
         else
-            reverseChunk<T, N, kStatePass, WarpEngine>(state, p, tiles, here);
+            decay *= reverseChunk<T, N, kStatePass, WarpEngine>(state, pending, p, tiles, walk.place(), here);
+        walk.step(kStep);
     }
-    storeState<T, N>(state, p, segment, index, here, kStatePass, kDirection == kForward ? segment.last : segment.first);
+    if (!kStatePass)
+        flush<T>(pending, p, here);
+    storeState<T, N>(state, decay, p, segment, index, here, kStatePass, kDirection == kForward ? segment.last : segment.first);
 }
 
 template <class T, int N, int kDirection, bool kStatePass> LaunchError launchScan(const ScanParams& p, int slices, void* stream) {

@@ -40,7 +40,8 @@ struct ScanParams {
     float* finish;                        // the state at the other end; null: not wanted
     const float* segmentStart;            // [heads][segments][Dp][Dp] value-major, from the chaining kernel; null: `start`
     float* local;                         // state pass: a segment's state from zero, like segmentStart
-    unsigned char* transitions;           // state pass: [heads][segments][N][N][2] tile images, M^T in two 16-bit parts
+    unsigned char* transitions;           // state pass: [heads][segments][N][N] tile images, (M - decay I)^T
+    float* transitionDecay;               // [heads][segments], the decay of a whole segment
     ChunkBuffers buffers;
     ChunkMap map;
     SegmentMap segments;
@@ -78,13 +79,13 @@ template <int kThreads> __device__ __forceinline__ void fetchImage(unsigned char
 
 // A 16 x 64 result (rows = this warp's channels, columns = tokens) as token-major rows of 16 channels.
 template <class T>
-__device__ __forceinline__ void storeTokenMajor(const float (&c)[8][4], unsigned char* scratch, T* to, std::int64_t tokenStride, int count, int channels, int lane) {
+__device__ __forceinline__ void storeTokenMajor(const std::uint32_t (&words)[8][2], unsigned char* scratch, T* to, std::int64_t tokenStride, int count, int channels, int lane) {
     const int group = lane >> 2, t = lane & 3;
 #pragma unroll
     for (int j = 0; j < 8; ++j)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const std::uint32_t mine = pack<T>(c[j][2 * half], c[j][2 * half + 1]);
+            const std::uint32_t mine = words[j][half];
             const std::uint32_t other = __shfl_xor_sync(0xffffffffU, mine, 4);
             // even groups take the first token of the pair, odd ones the second: two channels of one token each
             const std::uint32_t word = group & 1 ? (other >> 16 | (mine & 0xffff0000U)) : ((mine & 0xffffU) | other << 16);
@@ -124,22 +125,6 @@ __device__ __forceinline__ void eachStateElement(float (&c)[kTiles][4], int firs
         }
 }
 
-template <class T> __device__ __forceinline__ T lowPart(float x) { return device::fromFloat<T>(x - device::toFloat(device::fromFloat<T>(x))); }
-
-// A state pass ends with the state in float32, or with the transition matrix as high and low 16-bit parts.
-template <class T, int N> __device__ void storeTransition(float (&state)[8 * N][4], unsigned char* images, int row, int t) {
-    std::uint32_t high[4 * N][4], low[4 * N][4];
-    asOperand<T>(high, state);
-#pragma unroll
-    for (int j = 0; j < 8 * N; ++j)
-#pragma unroll
-        for (int r = 0; r < 4; ++r)
-            state[j][r] = device::toFloat(lowPart<T>(state[j][r]));
-    asOperand<T>(low, state);
-    storeImages(high, images, row, 2 * kTileBytes, t);
-    storeImages(low, images + kTileBytes, row, 2 * kTileBytes, t);
-}
-
 // The factors of a chunk's columns, one warp's own copy: 0: exp(G) beta key, 1: exp(G) query, 2: exp(G_C - G) key, 3: beta.
 __device__ __forceinline__ float chunkFactors(float* factors, const float* gates, int lane) {
     const float last = gates[63];
@@ -162,7 +147,6 @@ __device__ __forceinline__ float chunkFactors(float* factors, const float* gates
 struct Here {
     int lane, warp;                      // warp within its warpgroup
     int head, valueBlock, chunk;
-    ChunkPlace place;
     bool identity;                       // state pass: this block carries the transition matrix, its values are zero
     float* factors;                      // kFactorBytes of this warp
     unsigned char* scratch;              // kTransposeBytes of this warp
@@ -171,143 +155,198 @@ struct Here {
     __device__ int channel() const { return 64 * valueBlock + 16 * warp; }
 };
 
+// The chunks of a segment one after another, without a division or a table look-up for each.
+struct ChunkWalk {
+    int sequence, chunk, batch, token, end; // end: first token beyond the sequence
+    __device__ ChunkWalk(const ChunkMap& map, const Segment& segment, bool forward) {
+        sequence = segment.sequence;
+        chunk = forward ? segment.firstChunk : segment.endChunk - 1;
+        batch = token = end = 0;
+        if (segment.firstChunk == segment.endChunk)
+            return;
+        const ChunkPlace here = map.place(chunk), last = map.place(map.end(sequence) - 1);
+        batch = here.batch, token = here.token, end = last.token + last.count;
+    }
+    __device__ ChunkPlace place() const { return {sequence, batch, token, end - token < kChunk ? end - token : kChunk}; }
+    __device__ void step(int direction) { chunk += direction, token += direction * kChunk; }
+};
+
 struct Tiles {
     const unsigned char *k, *q, *solve, *attention, *v;
     const float* gates;
 };
 
-template <class T, int N, bool kStatePass, class Engine>
-__device__ __forceinline__ void forwardChunk(float (&state)[8 * N][4], const ScanParams& p, const Tiles& tiles, const Here& here) {
-    const int lane = here.lane, t = here.t();
-    const float decay = chunkFactors(here.factors, tiles.gates, lane);
-    float x[8][4], out[8][4];
-    {
-        std::uint32_t a[4 * N][4];
-        asOperand<T>(a, state);
-        if (!kStatePass && p.keep)
-            storeImages(a, stateTiles<N>(p.buffers.states, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, here.row(), kTileBytes, t);
-        clear(x);
-        Engine::begin(x);
-        Engine::template rows<T, 4 * N>(x, a, tiles.k, lane);
-        if (!kStatePass) {
-            clear(out);
-            Engine::begin(out);
-            Engine::template rows<T, 4 * N>(out, a, tiles.q, lane);
-            Engine::finish(out);
-        }
-        Engine::finish(x);
-    }
-    // X = beta V - exp(G) beta (K S)
+// A result on its way out, rounded: stored while the next chunk's first products run.
+struct Pending {
+    std::uint32_t words[8][2];
+    void* to;
+    int count = 0; // tokens, 0: nothing to store
+};
+
+template <class T> __device__ __forceinline__ void setPending(Pending& pending, const float (&c)[8][4], const ScanParams& p, const ChunkPlace& place, const Here& here) {
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-        std::uint32_t v[4] = {0, 0, 0, 0};
-        if (!kStatePass || !here.identity)
-            device::loadMatricesTransposed(v, tiles.v + imageOffset(8 * j + (lane >> 4) * 8 + (lane & 7), 16 * here.warp + (lane >> 3 & 1) * 8));
+    for (int j = 0; j < 8; ++j)
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const float2 f = *reinterpret_cast<const float2*>(here.factors + 8 * (j + h) + 2 * t);
-            const float2 beta = *reinterpret_cast<const float2*>(here.factors + 192 + 8 * (j + h) + 2 * t);
-            const float2 low = unpack<T>(v[2 * h]), high = unpack<T>(v[2 * h + 1]);
-            x[j + h][0] = beta.x * low.x - f.x * x[j + h][0];
-            x[j + h][1] = beta.y * low.y - f.y * x[j + h][1];
-            x[j + h][2] = beta.x * high.x - f.x * x[j + h][2];
-            x[j + h][3] = beta.y * high.y - f.y * x[j + h][3];
-        }
-    }
-    std::uint32_t a[4][4];
-    asOperand<T>(a, x);
-    clear(x);
-    Engine::begin(x);
-    Engine::template rows<T, 4, Blocks::kLower>(x, a, tiles.solve, lane); // V'
-    Engine::finish(x);
-    if (!kStatePass) {
-        asOperand<T>(a, x);
-        if (p.keep)
-            storeImages(a, valueTiles<N>(p.buffers.written, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, here.row(), 0, t);
-        scaleColumns(out, here.factors + 64, t);
-        Engine::begin(out);
-        Engine::template rows<T, 4, Blocks::kLower>(out, a, tiles.attention, lane);
-        Engine::finish(out);
-        T* to = static_cast<T*>(p.o) + here.place.batch * p.oStrides.batch + here.place.token * p.oStrides.token + here.head * p.oStrides.head + here.channel();
-        storeTokenMajor(out, here.scratch, to, p.oStrides.token, here.place.count, p.headDim - here.channel(), lane);
-    }
-    scaleColumns(x, here.factors + 128, t);
-    asOperand<T>(a, x);
+        for (int half = 0; half < 2; ++half)
+            pending.words[j][half] = pack<T>(c[j][2 * half], c[j][2 * half + 1]);
+    pending.to = static_cast<T*>(p.o) + place.batch * p.oStrides.batch + place.token * p.oStrides.token + here.head * p.oStrides.head + here.channel();
+    pending.count = place.count;
+}
+
+template <class T> __device__ __forceinline__ void flush(Pending& pending, const ScanParams& p, const Here& here) {
+    if (pending.count > 0)
+        storeTokenMajor<T>(pending.words, here.scratch, static_cast<T*>(pending.to), p.oStrides.token, pending.count, p.headDim - here.channel(), here.lane);
+    pending.count = 0;
+}
+
+template <int kTiles> __device__ __forceinline__ void scaleAll(float (&c)[kTiles][4], float factor) {
 #pragma unroll
-    for (int j = 0; j < 8 * N; ++j)
+    for (int j = 0; j < kTiles; ++j)
 #pragma unroll
         for (int r = 0; r < 4; ++r)
-            state[j][r] *= decay;
+            c[j][r] *= factor;
+}
+
+// One chunk forward. Products are queued as early as their operands exist, and what does not feed the state (outputs, what the backward
+// pass will read) is done while they run: the path from one state to the next is K S, X, V', S. Returns exp(G_C).
+template <class T, int N, bool kStatePass, class Engine>
+__device__ __forceinline__ float forwardChunk(float (&state)[8 * N][4], Pending& pending, const ScanParams& p, const Tiles& tiles, const ChunkPlace& place, const Here& here) {
+    const int lane = here.lane, t = here.t();
+    float x[8][4], out[8][4];
+    std::uint32_t s[4 * N][4], a[4][4], b[4][4];
+    asOperand<T>(s, state);
+    Engine::begin();
+    Engine::template rows<T, 4 * N, true>(x, s, tiles.k, lane);
+    Engine::commit();
+    if (!kStatePass) {
+        Engine::begin();
+        Engine::template rows<T, 4 * N, true>(out, s, tiles.q, lane);
+        Engine::commit();
+    }
+    const float decay = chunkFactors(here.factors, tiles.gates, lane);
+    if (!kStatePass) {
+        flush<T>(pending, p, here);
+        if (p.keep)
+            storeImages(s, stateTiles<N>(p.buffers.states, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, here.row(), kTileBytes, t);
+    }
+    std::uint32_t v[4][4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        if (kStatePass && here.identity)
+            v[j][0] = v[j][1] = v[j][2] = v[j][3] = 0;
+        else
+            device::loadMatricesTransposed(v[j], tiles.v + imageOffset(16 * j + (lane >> 4) * 8 + (lane & 7), 16 * here.warp + (lane >> 3 & 1) * 8));
+    }
+    Engine::template wait<kStatePass ? 0 : 1>(x);
+    // X = beta V - exp(G) beta (K S)
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        const float2 f = *reinterpret_cast<const float2*>(here.factors + 8 * j + 2 * t);
+        const float2 beta = *reinterpret_cast<const float2*>(here.factors + 192 + 8 * j + 2 * t);
+        const float2 low = unpack<T>(v[j / 2][2 * (j % 2)]), high = unpack<T>(v[j / 2][2 * (j % 2) + 1]);
+        x[j][0] = beta.x * low.x - f.x * x[j][0];
+        x[j][1] = beta.y * low.y - f.y * x[j][1];
+        x[j][2] = beta.x * high.x - f.x * x[j][2];
+        x[j][3] = beta.y * high.y - f.y * x[j][3];
+    }
+    asOperand<T>(a, x);
+    Engine::begin();
+    Engine::template rows<T, 4, true, Blocks::kLower>(x, a, tiles.solve, lane); // V'
+    Engine::commit();
+    scaleAll(state, decay);
+    if (!kStatePass) {
+        Engine::template wait<1>(out);
+        scaleColumns(out, here.factors + 64, t);
+    }
+    Engine::template wait<0>(x);
+    if (!kStatePass)
+        asOperand<T>(b, x);
+    scaleColumns(x, here.factors + 128, t);
+    asOperand<T>(a, x);
     Engine::begin(state);
-    Engine::template columns<T, 8 * N>(state, a, tiles.k, lane);
-    Engine::finish(state);
+    Engine::template columns<T, 8 * N, false>(state, a, tiles.k, lane);
+    Engine::commit();
+    if (!kStatePass) {
+        Engine::begin(out);
+        Engine::template rows<T, 4, false, Blocks::kLower>(out, b, tiles.attention, lane);
+        Engine::commit();
+        if (p.keep)
+            storeImages(b, valueTiles<N>(p.buffers.written, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, here.row(), 0, t);
+        Engine::template wait<0>(out);
+        setPending<T>(pending, out, p, place, here);
+    }
+    Engine::template wait<0>(state);
+    return decay;
 }
 
 // `state` is the gradient of S after the chunk on entry, before it on return; tiles.v holds dO.
 template <class T, int N, bool kStatePass, class Engine>
-__device__ __forceinline__ void reverseChunk(float (&state)[8 * N][4], const ScanParams& p, const Tiles& tiles, const Here& here) {
+__device__ __forceinline__ float reverseChunk(float (&state)[8 * N][4], Pending& pending, const ScanParams& p, const Tiles& tiles, const ChunkPlace& place, const Here& here) {
     const int lane = here.lane, t = here.t();
-    const float decay = chunkFactors(here.factors, tiles.gates, lane);
-    float d[8][4];
-    clear(d);
-    {
-        std::uint32_t a[4 * N][4];
-        asOperand<T>(a, state);
-        if (!kStatePass)
-            storeImages(a, stateTiles<N>(p.buffers.dStates, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, here.row(), kTileBytes, t);
-        Engine::begin(d);
-        Engine::template rows<T, 4 * N>(d, a, tiles.k, lane);
-        Engine::finish(d);
-    }
-    scaleColumns(d, here.factors + 128, t);
-    std::uint32_t dO[4][4], a[4][4];
+    float d[8][4], e[8][4];
+    std::uint32_t s[4 * N][4], dO[4][4], a[4][4];
+    asOperand<T>(s, state);
+    Engine::begin();
+    Engine::template rows<T, 4 * N, true>(d, s, tiles.k, lane);
+    Engine::commit();
 #pragma unroll
-    for (int s = 0; s < 4; ++s)
-        device::loadMatricesTransposed(dO[s], tiles.v + imageOffset(16 * s + (lane >> 4) * 8 + (lane & 7), 16 * here.warp + (lane >> 3 & 1) * 8));
-    Engine::begin(d);
-    Engine::template columns<T, 8, Blocks::kUpper>(d, dO, tiles.attention, lane); // dV' = P^T dO + ...
-    Engine::finish(d);
+    for (int i = 0; i < 4; ++i)
+        device::loadMatricesTransposed(dO[i], tiles.v + imageOffset(16 * i + (lane >> 4) * 8 + (lane & 7), 16 * here.warp + (lane >> 3 & 1) * 8));
+    Engine::begin();
+    Engine::template columns<T, 8, true, Blocks::kUpper>(e, dO, tiles.attention, lane); // P^T dO
+    Engine::commit();
+    const float decay = chunkFactors(here.factors, tiles.gates, lane);
+    if (!kStatePass) {
+        flush<T>(pending, p, here);
+        storeImages(s, stateTiles<N>(p.buffers.dStates, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, here.row(), kTileBytes, t);
+    }
+    Engine::template wait<0>(d);
+    Engine::template wait<0>(e);
+    // dV' = P^T dO + exp(G_C - G) K dS'
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        const float2 f = *reinterpret_cast<const float2*>(here.factors + 128 + 8 * j + 2 * t);
+        d[j][0] = e[j][0] + f.x * d[j][0], d[j][1] = e[j][1] + f.y * d[j][1];
+        d[j][2] = e[j][2] + f.x * d[j][2], d[j][3] = e[j][3] + f.y * d[j][3];
+    }
     asOperand<T>(a, d);
-    clear(d);
-    Engine::begin(d);
-    Engine::template columns<T, 8, Blocks::kUpper>(d, a, tiles.solve, lane); // dX = T^T dV'
-    Engine::finish(d);
+    Engine::begin();
+    Engine::template columns<T, 8, true, Blocks::kUpper>(d, a, tiles.solve, lane); // dX = T^T dV'
+    Engine::commit();
     // the state: exp(G_C) dS' + (exp(G) Q)^T dO - (exp(G) beta K)^T dX
 #pragma unroll
-    for (int s = 0; s < 4; ++s)
+    for (int i = 0; i < 4; ++i)
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
-            const float2 f = *reinterpret_cast<const float2*>(here.factors + 64 + 16 * s + 8 * (r >> 1) + 2 * t);
-            const float2 x = unpack<T>(dO[s][r]);
-            dO[s][r] = pack<T>(x.x * f.x, x.y * f.y);
+            const float2 f = *reinterpret_cast<const float2*>(here.factors + 64 + 16 * i + 8 * (r >> 1) + 2 * t);
+            const float2 x = unpack<T>(dO[i][r]);
+            dO[i][r] = pack<T>(x.x * f.x, x.y * f.y);
         }
-#pragma unroll
-    for (int j = 0; j < 8 * N; ++j)
-#pragma unroll
-        for (int r = 0; r < 4; ++r)
-            state[j][r] *= decay;
+    scaleAll(state, decay);
     Engine::begin(state);
-    Engine::template columns<T, 8 * N>(state, dO, tiles.q, lane);
+    Engine::template columns<T, 8 * N, false>(state, dO, tiles.q, lane);
+    Engine::commit();
+    Engine::template wait<1>(d);
+    std::uint32_t b[4][4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+            const float2 f = *reinterpret_cast<const float2*>(here.factors + 16 * i + 8 * (r >> 1) + 2 * t);
+            const int j = 2 * i + (r >> 1), c = 2 * (r & 1);
+            b[i][r] = pack<T>(-f.x * d[j][c], -f.y * d[j][c + 1]);
+        }
+    Engine::begin(state);
+    Engine::template columns<T, 8 * N, false>(state, b, tiles.k, lane);
+    Engine::commit();
     if (!kStatePass) {
         asOperand<T>(a, d);
         storeImages(a, valueTiles<N>(p.buffers.dWrittenRhs, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, here.row(), 0, t);
-    }
-#pragma unroll
-    for (int s = 0; s < 4; ++s)
-#pragma unroll
-        for (int r = 0; r < 4; ++r) {
-            const float2 f = *reinterpret_cast<const float2*>(here.factors + 16 * s + 8 * (r >> 1) + 2 * t);
-            const int j = 2 * s + (r >> 1), c = 2 * (r & 1);
-            a[s][r] = pack<T>(-f.x * d[j][c], -f.y * d[j][c + 1]);
-        }
-    Engine::begin(state);
-    Engine::template columns<T, 8 * N>(state, a, tiles.k, lane);
-    Engine::finish(state);
-    if (!kStatePass) {
         scaleColumns(d, here.factors + 192, t); // dV = beta dX
-        T* to = static_cast<T*>(p.o) + here.place.batch * p.oStrides.batch + here.place.token * p.oStrides.token + here.head * p.oStrides.head + here.channel();
-        storeTokenMajor(d, here.scratch, to, p.oStrides.token, here.place.count, p.headDim - here.channel(), lane);
+        setPending<T>(pending, d, p, place, here);
     }
+    Engine::template wait<0>(state);
+    return decay;
 }
 
 // The state that a segment starts from.
@@ -328,13 +367,19 @@ __device__ __forceinline__ void loadState(float (&state)[8 * N][4], const ScanPa
 }
 
 template <class T, int N>
-__device__ __forceinline__ void storeState(float (&state)[8 * N][4], const ScanParams& p, const Segment& segment, int index, const Here& here, bool statePass, bool atEnd) {
+__device__ __forceinline__ void storeState(float (&state)[8 * N][4], float decay, const ScanParams& p, const Segment& segment, int index, const Here& here, bool statePass, bool atEnd) {
     constexpr int kDim = 64 * N;
     const std::size_t slot = static_cast<std::size_t>(here.head) * p.segments.segments + index;
     if (statePass) {
-        if (here.identity)
-            storeTransition<T, N>(state, p.transitions + (slot * N + here.valueBlock) * N * 2 * kTileBytes, here.row(), here.t());
-        else
+        if (here.identity) {
+            // M = decay I + R. R is what is rounded: M itself, near the identity, would lose more there than the scan loses in a chunk.
+            eachStateElement<8 * N, false>(state, here.channel(), kDim, here.lane, [&](float& x, std::size_t at) { x -= at / kDim == at % kDim ? decay : 0.0F; });
+            std::uint32_t rounded[4 * N][4];
+            asOperand<T>(rounded, state);
+            storeImages(rounded, p.transitions + (slot * N + here.valueBlock) * N * kTileBytes, here.row(), kTileBytes, here.t());
+            if (here.valueBlock == 0 && here.warp == 0 && here.lane == 0)
+                p.transitionDecay[slot] = decay;
+        } else
             eachStateElement<8 * N, false>(state, here.channel(), kDim, here.lane, [&](float& x, std::size_t at) { p.local[slot * kDim * kDim + at] = x; });
     } else if (p.finish && atEnd) {
         float* to = p.finish + (static_cast<std::size_t>(segment.sequence) * p.heads + here.head) * p.headDim * p.headDim;

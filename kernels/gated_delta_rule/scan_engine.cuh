@@ -50,9 +50,11 @@ template <int kTiles> __device__ __forceinline__ void scaleColumns(float (&c)[kT
 struct WarpEngine {
     static constexpr bool kHopper = false;
 
-    // c += a B, B[k][n] = tile(row n, column k): tiles of 64 rows n; k runs over kSteps x 16 columns, 64 to a tile.
-    template <class T, int kSteps, Blocks kBlocks = Blocks::kAll>
+    // c += a B (kFresh: c = a B), B[k][n] = tile(row n, column k): tiles of 64 rows n; k runs over kSteps x 16 columns, 64 to a tile.
+    template <class T, int kSteps, bool kFresh, Blocks kBlocks = Blocks::kAll>
     static __device__ __forceinline__ void rows(float (&c)[8][4], const std::uint32_t (&a)[kSteps][4], const unsigned char* tiles, int lane) {
+        if (kFresh)
+            clear(c);
         const int row = (lane >> 4) * 8 + (lane & 7), column = (lane >> 3 & 1) * 8;
 #pragma unroll
         for (int s = 0; s < kSteps; ++s)
@@ -67,9 +69,11 @@ struct WarpEngine {
             }
     }
 
-    // c += a B, B[k][n] = tile(row k, column n): four k-steps of 16 rows; n runs over kTiles x 8 columns, 64 to a tile.
-    template <class T, int kTiles, Blocks kBlocks = Blocks::kAll>
+    // Likewise with B[k][n] = tile(row k, column n): four k-steps of 16 rows; n runs over kTiles x 8 columns, 64 to a tile.
+    template <class T, int kTiles, bool kFresh, Blocks kBlocks = Blocks::kAll>
     static __device__ __forceinline__ void columns(float (&c)[kTiles][4], const std::uint32_t (&a)[4][4], const unsigned char* tiles, int lane) {
+        if (kFresh)
+            clear(c);
         const int row = (lane >> 3 & 1) * 8 + (lane & 7), column = (lane >> 4) * 8;
 #pragma unroll
         for (int s = 0; s < 4; ++s)
@@ -84,8 +88,12 @@ struct WarpEngine {
             }
     }
 
+    // Products run when they are called; the other engine's are queued: begin(c) before the first product into c after its registers
+    // changed (begin() where the product is fresh), commit() closes a group, wait<n>() returns when at most the n latest groups are unfinished and makes c readable.
     template <int kTiles> static __device__ __forceinline__ void begin(float (&)[kTiles][4]) {}
-    template <int kTiles> static __device__ __forceinline__ void finish(float (&)[kTiles][4]) {}
+    static __device__ __forceinline__ void begin() {}
+    static __device__ __forceinline__ void commit() {}
+    template <int kPending, int kTiles> static __device__ __forceinline__ void wait(float (&)[kTiles][4]) {}
 };
 
 } // namespace linnet::kernels::gdr

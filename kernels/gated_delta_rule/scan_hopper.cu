@@ -1,7 +1,7 @@
 // Hopper scan: the same chunks as scan.cu with wgmma (right operands read once for a warpgroup's 64 rows) and a producer warp that
 // keeps the copy engine busy: tensor maps for q, k, v (dO), plain bulk copies for the tile images, which are stored in the swizzled
 // form that wgmma reads. Consumer warpgroups own a value block each and meet the producer, not each other, at the stages' barriers.
-// Grid: (segments, heads, value blocks / kGroups). Limits: compute capability 9.0.
+// Grid: (segments, heads, value blocks / kGroups). Limits: compute capability 9.0; D = 256 goes to the portable scan.
 #include "scan.cuh"
 #include "scan_launch.h"
 
@@ -16,51 +16,61 @@ namespace linnet::kernels::gdr {
 namespace {
 
 struct GroupEngine {
-    template <class T, int kSteps, Blocks kBlocks = Blocks::kAll>
+    template <class T, int kSteps, bool kFresh, Blocks kBlocks = Blocks::kAll>
     static __device__ __forceinline__ void rows(float (&c)[8][4], const std::uint32_t (&a)[kSteps][4], const unsigned char* tiles, int) {
         const std::uint64_t base = device::matrixDescriptor(tiles);
 #pragma unroll
         for (int s = 0; s < kSteps; ++s)
-            device::groupMma<T, 0>(c, a[s], base + ((s / 4) * kTileBytes + (s % 4) * 32) / 16);
+            if (kFresh && s == 0)
+                device::groupMmaFresh<T, 0>(c, a[s], base);
+            else
+                device::groupMma<T, 0>(c, a[s], base + ((s / 4) * kTileBytes + (s % 4) * 32) / 16);
     }
-    template <class T, int kTiles, Blocks kBlocks = Blocks::kAll>
+    template <class T, int kTiles, bool kFresh, Blocks kBlocks = Blocks::kAll>
     static __device__ __forceinline__ void columns(float (&c)[kTiles][4], const std::uint32_t (&a)[4][4], const unsigned char* tiles, int) {
         const std::uint64_t base = device::matrixDescriptor(tiles);
 #pragma unroll
         for (int s = 0; s < 4; ++s)
 #pragma unroll
-            for (int n = 0; n < kTiles / 8; ++n)
-                device::groupMma<T, 1>(reinterpret_cast<float(&)[8][4]>(c[8 * n]), a[s], base + (n * kTileBytes + s * 2048) / 16);
+            for (int n = 0; n < kTiles / 8; ++n) {
+                auto& part = reinterpret_cast<float(&)[8][4]>(c[8 * n]);
+                if (kFresh && s == 0)
+                    device::groupMmaFresh<T, 1>(part, a[s], base + n * kTileBytes / 16);
+                else
+                    device::groupMma<T, 1>(part, a[s], base + (n * kTileBytes + s * 2048) / 16);
+            }
     }
+    static __device__ __forceinline__ void begin() { device::groupFence(); }
     template <int kTiles> static __device__ __forceinline__ void begin(float (&c)[kTiles][4]) {
         device::keepRegisters(c);
         device::groupFence();
     }
-    template <int kTiles> static __device__ __forceinline__ void finish(float (&c)[kTiles][4]) {
-        device::groupWait();
+    static __device__ __forceinline__ void commit() { device::groupCommit(); }
+    template <int kPending, int kTiles> static __device__ __forceinline__ void wait(float (&c)[kTiles][4]) {
+        device::groupWait<kPending>();
         device::keepRegisters(c);
     }
 };
 
-template <int N> constexpr int kGroupsOf = N == 2 ? 2 : 1;
+template <int N> constexpr int kGroupsOf = N;
 template <int N> constexpr int kThreadsOf = 128 * kGroupsOf<N> + 128;
-// Blocks on a multiprocessor and registers of a consumer thread, what the producer's warpgroup leaves (N = 4: the cap of a thread).
+// Blocks on a multiprocessor, and registers of a consumer thread: what the producer's warpgroup leaves.
 template <int N> constexpr int kBlocksOf = N == 1 ? 2 : 1;
 template <int N> constexpr int kRegistersOf = N == 1 ? 232 : 240;
-constexpr int kStages = 2;
+template <int N> constexpr int kStagesOf = N == 1 ? 2 : 3;
 
 struct TensorMaps {
     device::TensorMap q, k, v;
 };
 
 template <int N> constexpr std::size_t sharedBytes() {
-    return kStages * Stage<N, kGroupsOf<N>>::kBytes + 4 * kGroupsOf<N> * (kFactorBytes + kTransposeBytes) + 64;
+    return kStagesOf<N> * Stage<N, kGroupsOf<N>>::kBytes + 4 * kGroupsOf<N> * (kFactorBytes + kTransposeBytes) + 64;
 }
 
 template <class T, int N, int kDirection, bool kStatePass>
 __global__ void __launch_bounds__(kThreadsOf<N>, kBlocksOf<N>) hopperScanKernel(const ScanParams p, const __grid_constant__ TensorMaps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    constexpr int kGroups = kGroupsOf<N>;
+    constexpr int kGroups = kGroupsOf<N>, kStages = kStagesOf<N>;
     constexpr bool kAttention = kDirection == kReverse || !kStatePass;
     using S = Stage<N, kGroups>;
     unsigned char* shared = device::sharedMemory();
@@ -82,19 +92,19 @@ __global__ void __launch_bounds__(kThreadsOf<N>, kBlocksOf<N>) hopperScanKernel(
     const int head = static_cast<int>(blockIdx.y), slice = static_cast<int>(blockIdx.z) * kGroups;
     const bool identity = kStatePass && slice >= N;
     const int chunks = segment.endChunk - segment.firstChunk;
-    const auto chunkAt = [&](int i) { return kDirection == kForward ? segment.firstChunk + i : segment.endChunk - 1 - i; };
 
     if (warp >= 4 * kGroups) { // the producer's warpgroup: one thread works
-        if constexpr (N < 4)
-            device::releaseRegisters<24>();
+        device::releaseRegisters<24>();
+        ChunkWalk walk(p.map, segment, kDirection == kForward);
         const int keyHead = head / p.group, valueHead = kDirection == kReverse ? head : keyHead;
         for (int i = 0; i < chunks && thread == 128 * kGroups; ++i) {
             const int stageIndex = i % kStages, round = i / kStages;
             if (round > 0)
                 device::barrierWait(empty + stageIndex, (round - 1) & 1);
             unsigned char* stage = shared + stageIndex * S::kBytes;
-            const int chunk = chunkAt(i);
-            const ChunkPlace place = p.map.place(chunk);
+            const int chunk = walk.chunk;
+            const ChunkPlace place = walk.place();
+            walk.step(kDirection == kForward ? 1 : -1);
             const int pairBytes = kAttention ? 2 * kTileBytes : kTileBytes;
             device::barrierExpect(full + stageIndex, (kAttention ? 2 * N : N) * kTileBytes + (identity ? 0 : kGroups * kTileBytes) + pairBytes + kGateFloats * 4);
             for (int n = 0; n < N; ++n) {
@@ -109,8 +119,7 @@ __global__ void __launch_bounds__(kThreadsOf<N>, kBlocksOf<N>) hopperScanKernel(
                     device::tensorLoad(stage + (S::kV + n) * kTileBytes, &maps.v, full + stageIndex, 64 * (slice + n), valueHead, place.token, place.batch);
         }
     } else {
-        if constexpr (N < 4)
-            device::claimRegisters<kRegistersOf<N>>();
+        device::claimRegisters<kRegistersOf<N>>();
         Here here;
         here.lane = thread & 31, here.warp = warp & 3;
         here.head = head, here.valueBlock = (slice + (warp >> 2)) % N, here.identity = identity;
@@ -118,23 +127,29 @@ __global__ void __launch_bounds__(kThreadsOf<N>, kBlocksOf<N>) hopperScanKernel(
         here.factors = reinterpret_cast<float*>(own), here.scratch = own + kFactorBytes;
         float state[8 * N][4];
         loadState<N>(state, p, segment, index, here, kStatePass);
+        Pending pending;
+        float decay = 1.0F;
+        ChunkWalk walk(p.map, segment, kDirection == kForward);
         for (int i = 0; i < chunks; ++i) {
             const int stageIndex = i % kStages;
             device::barrierWait(full + stageIndex, (i / kStages) & 1);
             const unsigned char* stage = shared + stageIndex * S::kBytes;
             const Tiles tiles{stage + S::kK * kTileBytes, stage + S::kQ * kTileBytes, stage + S::kT * kTileBytes, stage + S::kP * kTileBytes,
                               stage + (S::kV + (warp >> 2)) * kTileBytes, reinterpret_cast<const float*>(stage + S::kGates)};
-            here.chunk = chunkAt(i);
-            here.place = p.map.place(here.chunk);
+            here.chunk = walk.chunk;
+            const ChunkPlace place = walk.place();
             if constexpr (kDirection == kForward)
-                forwardChunk<T, N, kStatePass, GroupEngine>(state, p, tiles, here);
+                decay *= forwardChunk<T, N, kStatePass, GroupEngine>(state, pending, p, tiles, place, here);
             else
-                reverseChunk<T, N, kStatePass, GroupEngine>(state, p, tiles, here);
+                decay *= reverseChunk<T, N, kStatePass, GroupEngine>(state, pending, p, tiles, place, here);
+            walk.step(kDirection == kForward ? 1 : -1);
             __syncwarp();
             if (here.lane == 0)
                 device::barrierArrive(empty + stageIndex);
         }
-        storeState<T, N>(state, p, segment, index, here, kStatePass, kDirection == kForward ? segment.last : segment.first);
+        if (!kStatePass)
+            flush<T>(pending, p, here);
+        storeState<T, N>(state, decay, p, segment, index, here, kStatePass, kDirection == kForward ? segment.last : segment.first);
     }
 #endif
 }
@@ -158,8 +173,8 @@ template <class T> LaunchError dispatch(const ScanParams& p, const TensorMaps& m
         return dispatch<T, 1>(p, maps, direction, statePass, stream);
     case 128:
         return dispatch<T, 2>(p, maps, direction, statePass, stream);
-    default:
-        return dispatch<T, 4>(p, maps, direction, statePass, stream);
+    default: // a state of 64 x 256 leaves a thread no registers to queue products from
+        return launchPortableScan(p, __is_same(T, BFloat16) ? DataType::BFloat16 : DataType::Float16, direction, statePass, stream);
     }
 }
 
