@@ -19,6 +19,26 @@ at::Tensor scaledAttention(const at::Tensor& q, const at::Tensor& k, const at::T
     return out.reshape({batch, heads, tokens, v.size(3)});
 }
 
+// Torch's fused kernels (FlashAttention, cuDNN) take these as they lie, grouped heads included, without a mask.
+bool flashTakes(const at::Tensor& q) {
+    const bool half = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
+    return q.is_cuda() && half && q.size(3) % 8 == 0 && q.size(3) <= 256;
+}
+
+// The last query sees every key: `window` and sinks leave nothing out.
+bool seesAll(const Visibility& visible, std::int64_t tokens) {
+    return visible.window == 0 || (visible.dropped == 0 && visible.queryStart + tokens - visible.window <= visible.sinks);
+}
+
+// Causal with the last query at the last key. Whole sequences: torch picks the fastest kernel. Pieces over a cache and single
+// tokens: flash attention itself, whose causal mask ends at the last key; cuDNN would plan anew for every number of keys.
+at::Tensor flashAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    const bool grouped = q.size(1) != k.size(1), one = q.size(2) == 1;
+    if (q.size(2) == k.size(2) && !one)
+        return at::scaled_dot_product_attention(q, k, v, {}, 0.0, true, {}, grouped);
+    return std::get<0>(at::_scaled_dot_product_flash_attention(q, k, v, 0.0, !one));
+}
+
 // One query per head over all keys: two batched products, keys and values are read once per key/value head.
 at::Tensor oneToken(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const std::int64_t batch = q.size(0), heads = q.size(1), dim = q.size(3), kvHeads = k.size(1), keys = k.size(2);
@@ -71,7 +91,9 @@ at::Tensor visibleKeys(const at::Tensor& queryPositions, const at::Tensor& keyPo
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Visibility& visible) {
     const std::int64_t tokens = q.size(2), keys = k.size(2);
     at::Tensor heads;
-    if (visible.window > 0) {
+    if (flashTakes(q) && seesAll(visible, tokens)) {
+        heads = flashAttention(q, k, v);
+    } else if (visible.window > 0) {
         heads = windowAttention(q, k, v, visible);
     } else if (tokens == 1) {
         heads = oneToken(q, k, v);

@@ -6,7 +6,8 @@
 namespace linnet::core {
 
 // q [B, H, T, D] over k, v [B, K, n, D], scale D^-0.5 -> heads' outputs [B, T, H D]. Keys and values aren't copied per query
-// head. Differentiable. Windows are worked off in tiles of queries, so no [T, T] mask exists.
+// head. Differentiable. Windows are worked off in tiles of queries, so no [T, T] mask exists; a GPU takes all else in half
+// precision through flash attention.
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Visibility& visible);
 
 // Bool [queries, keys]: which of the keys at `keyPositions` a query at each of `queryPositions` sees.

@@ -8,6 +8,7 @@ namespace linnet::core {
 struct StepPlace {
     Cache* cache = nullptr; // nullptr: x is a whole sequence
     std::int64_t layer = 0;
+    bool mayOverwrite = false; // hidden belongs to the step: a GPU adds into it
 };
 
 at::Tensor mixerStep(const Model& model, const LayerWeights& layer, const Mixer* mixer, const at::Tensor& x, const StepPlace& place);

@@ -15,7 +15,7 @@ at::Tensor forwardHidden(const Model& model, const Mixers& mixers, const at::Ten
     at::Tensor hidden = model.embed(ids);
     for (std::int64_t layer = 0; layer < model.config().layers; ++layer) {
         control.checkpoint();
-        hidden = blockStep(model, *model.layer(layer), mixerAt(mixers, layer), hidden, {cache, layer});
+        hidden = blockStep(model, *model.layer(layer), mixerAt(mixers, layer), hidden, {cache, layer, true});
     }
     if (cache)
         cache->advance(ids.size(1));

@@ -12,7 +12,11 @@
 namespace linnet::core {
 namespace {
 
-constexpr std::int64_t kPrefillPiece = 512; // tokens at once: keeps stops quick and intermediate tensors small
+// Tokens at once: keeps stops quick and intermediate tensors small.
+std::int64_t prefillPiece(const Model& model) {
+    return model.device().is_cuda() ? 4096 : 512;
+}
+
 constexpr std::int64_t kLogitRows = 256;    // rows of logits made at once
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
@@ -89,8 +93,9 @@ at::Tensor idTensor(const std::vector<TokenId>& ids) {
 // Runs ids [B, T] through the model in pieces; the final hidden state of the last token, [B, hidden].
 at::Tensor prefill(const Model& model, const at::Tensor& ids, Cache& cache, const Control& control) {
     at::Tensor last;
-    for (std::int64_t start = 0; start < ids.size(1); start += kPrefillPiece) {
-        const std::int64_t count = std::min(kPrefillPiece, ids.size(1) - start);
+    const std::int64_t piece = prefillPiece(model);
+    for (std::int64_t start = 0; start < ids.size(1); start += piece) {
+        const std::int64_t count = std::min(piece, ids.size(1) - start);
         last = forwardHidden(model, model.mixers(), ids.narrow(1, start, count), control, &cache).select(1, count - 1);
     }
     return last;

@@ -134,6 +134,8 @@ void Model::growRope(std::int64_t length) const {
     const RopeTables tables = ropeTables(config(), rows);
     m_cos = tables.cos.to(m_device);
     m_sin = tables.sin.to(m_device);
+    m_roundedCos = m_cos.to(m_dtype);
+    m_roundedSin = m_sin.to(m_dtype);
 }
 
 at::Tensor Model::ropeCos(std::int64_t length) const {
@@ -146,6 +148,12 @@ at::Tensor Model::ropeSin(std::int64_t length) const {
     const std::lock_guard lock(m_ropeMutex);
     growRope(length);
     return m_sin;
+}
+
+std::pair<at::Tensor, at::Tensor> Model::ropeRounded(std::int64_t length) const {
+    const std::lock_guard lock(m_ropeMutex);
+    growRope(length);
+    return {m_roundedCos, m_roundedSin};
 }
 
 } // namespace linnet::core

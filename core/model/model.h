@@ -64,6 +64,7 @@ public:
     at::Tensor logits(const at::Tensor& normed) const;     // [.., hidden] -> [.., V] in dtype()
     at::Tensor ropeCos(std::int64_t length) const;         // [>= length, D] in float32, grown on need
     at::Tensor ropeSin(std::int64_t length) const;
+    std::pair<at::Tensor, at::Tensor> ropeRounded(std::int64_t length) const; // cos and sin in dtype()
 
 private:
     LayerWeights readLayer(std::int64_t index) const;
@@ -77,11 +78,12 @@ private:
     at::Tensor m_embedding, m_finalNorm, m_head; // m_head shares m_embedding where tied
     std::vector<std::shared_ptr<const LayerWeights>> m_layers;
     mutable std::mutex m_ropeMutex;
-    mutable at::Tensor m_cos, m_sin;
+    mutable at::Tensor m_cos, m_sin, m_roundedCos, m_roundedSin;
 };
 
 // ---- pieces of a block (core/model/blocks.cpp); all differentiable, all on the model's device -----------------------------
-at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps); // in float32, as Hugging Face rounds it
+// In float32. On the CPU a narrow dtype is rounded before the weight too, as Hugging Face does it; on a GPU once, after it.
+at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps);
 struct QueryKeyValue {
     at::Tensor q, k, v; // [B, H, T, D], [B, K, T, D], [B, K, T, D]; q and k normed (QK-norm) and rotated
 };
