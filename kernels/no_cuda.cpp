@@ -1,4 +1,5 @@
 // Whether this build has CUDA kernels; where it has none, their launch functions are here and say so.
+#include "linnet/kernels/attention_statistics.h"
 #include "linnet/kernels/gated_delta_rule.h"
 #include "linnet/kernels/launch.h"
 #include "linnet/kernels/linear_layer.h"
@@ -16,6 +17,9 @@ constexpr LaunchError kNone = "this build has no CUDA kernels: it was configured
 }
 
 bool cudaKernelsBuilt() { return false; }
+
+std::size_t attentionStatisticsCudaWorkspace(const AttentionStatisticsCudaParams&) { return 0; }
+LaunchError attentionStatisticsCuda(const AttentionStatisticsCudaParams&) { return kNone; }
 
 GatedDeltaRuleBytes gatedDeltaRuleBytes(const GatedDeltaRuleParams&) { return {}; }
 LaunchError gatedDeltaRuleForward(const GatedDeltaRuleParams&) { return kNone; }

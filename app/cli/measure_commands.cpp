@@ -170,11 +170,11 @@ void addMeasureCommands(Cli& cli, CLI::App& app) {
         auto a = std::make_shared<Arguments>();
         auto* c = cli.add(app, "bench", "speed of kernels and pipeline pieces on this machine", [&cli, a] {
             Json rows = Json::array();
-            std::vector<std::vector<std::string>> lines{{"operation", "shape", "ms", "GFLOP/s", "GB/s", "share of the floor"}};
+            std::vector<std::vector<std::string>> lines{{"operation", "shape", "ms", "TFLOP/s", "GB/s", "% of the floor"}};
             for (const auto& row : benchmark(a->operation, cli.options.device, cli.console.control())) {
                 rows.push_back({{"op", row.operation}, {"shape", row.shape}, {"ms", row.milliseconds}, {"tflops", row.flop / row.milliseconds / 1e9},
                                 {"gbps", row.bytes / row.milliseconds / 1e6}, {"share_of_floor", row.shareOfFloor}});
-                lines.push_back({row.operation, row.shape, number(row.milliseconds, 3), number(row.flop / row.milliseconds / 1e6, 1), number(row.bytes / row.milliseconds / 1e6, 1), number(row.shareOfFloor, 2)});
+                lines.push_back({row.operation, row.shape, number(row.milliseconds, 4), number(row.flop / row.milliseconds / 1e9, 3), number(row.bytes / row.milliseconds / 1e6, 1), number(100 * row.shareOfFloor, 1)});
             }
             std::string text;
             for (const auto& line : table(lines))

@@ -4,10 +4,12 @@
 
 #include "core/base/json.h"
 #include "core/base/result.h"
+#include "core/convert/bench_cuda.h"
 #include "core/mixers/gated_delta_net.h"
 #include "core/mixers/mixer_spec.h"
 #include "core/model/device.h"
 #include "core/profile/layer_statistics.h"
+#include "linnet/kernels/launch.h"
 
 #include <chrono>
 
@@ -56,16 +58,19 @@ std::vector<BenchmarkRow> benchmark(const std::string& operation, const std::str
     const std::vector<std::string> known{"matmul", "attention_statistics", "gated_delta_rule", "alignment_step"};
     if (!operation.empty() && std::find(known.begin(), known.end(), operation) == known.end())
         fail(ErrorCode::Usage, "bench: unknown operation \"" + operation + "\"; matmul, attention_statistics, gated_delta_rule and alignment_step are known", {{"value", operation}});
-    const auto options = at::TensorOptions(deviceFromName(deviceName)).dtype(at::kFloat);
+    const at::Device device = deviceFromName(deviceName);
+    const auto options = at::TensorOptions(device).dtype(at::kFloat);
     constexpr std::int64_t kSize = 1024, B = 4, T = 256, H = 9, D = 64, hidden = 576, C = 64;
     const at::Tensor a = at::randn({kSize, kSize}, options);
     BenchmarkRow floor{"matmul", "1024x1024x1024 f32", milliseconds([&] { return a.matmul(a); }, control), 2.0 * kSize * kSize * kSize, 12.0 * kSize * kSize, 1};
     const auto& spec = mixerSpec("gated_delta_net");
     const double ruleFlop = 2.0 * B * T * H * (5.0 * C * D + C * C / 3.0 + 3.0 * D * D);
+    const bool ownKernels = device.is_cuda() && kernels::cudaKernelsBuilt();
+    const auto asked = [&](const char* name) { return operation.empty() || operation == name; };
     std::vector<BenchmarkRow> rows{floor};
-    if (operation.empty() || operation == "attention_statistics")
+    if (asked("attention_statistics") && !ownKernels)
         rows.push_back(attentionRow(control));
-    if (operation.empty() || operation == "gated_delta_rule") {
+    if (asked("gated_delta_rule") && !ownKernels) {
         const auto unit = [&] { const at::Tensor t = at::randn({B, T, H, D}, options); return t / t.norm(2, -1, true); };
         RecurrenceInputs in;
         in.q = unit() * 0.125, in.k = unit(), in.v = at::randn({B, T, H, D}, options);
@@ -73,7 +78,7 @@ std::vector<BenchmarkRow> benchmark(const std::string& operation, const std::str
         const at::NoGradGuard noGradients;
         rows.push_back({"gated_delta_rule", "B4 T256 H9 D64 forward", milliseconds([&] { return chunkwise(spec, in).o; }, control), ruleFlop, 16.0 * B * T * H * D, 0});
     }
-    if (operation.empty() || operation == "alignment_step") {
+    if (asked("alignment_step")) {
         const LinearShape shape{H, D, hidden, 1e-5};
         const auto layer = randomLayer(shape, options);
         const at::Tensor x = at::randn({B, T, hidden}, options);
@@ -86,8 +91,18 @@ std::vector<BenchmarkRow> benchmark(const std::string& operation, const std::str
     }
     for (auto& row : rows)
         row.shareOfFloor = (row.flop / row.milliseconds) / (floor.flop / floor.milliseconds);
-    if (!operation.empty() && operation != "matmul")
+    if (!asked("matmul"))
         rows.erase(rows.begin());
+    if (ownKernels) {
+        const auto ceilings = measureCeilings(device, control);
+        const auto add = [&](const std::vector<BenchmarkRow>& more) { rows.insert(rows.end(), more.begin(), more.end()); };
+        if (asked("matmul"))
+            add({ceilings.product, ceilings.copy});
+        if (asked("attention_statistics"))
+            add(cudaStatisticsRows(device, ceilings, control));
+        if (asked("gated_delta_rule"))
+            add(cudaRuleRows(device, ceilings, control));
+    }
     return rows;
 }
 

@@ -11,7 +11,9 @@ namespace linnet::core {
 struct BenchmarkRow {
     std::string operation, shape;
     double milliseconds = 0, flop = 0, bytes = 0;
-    double shareOfFloor = 0; // speed / that of a large float32 product on the same device
+    // Our CUDA kernels: the larger of flop / the rate of a large bf16 product and bytes / the rate of a large copy, over the time.
+    // Everything else: speed / that of a large float32 product. All rates are measured, on the same device.
+    double shareOfFloor = 0;
 };
 // operation: matmul | attention_statistics | gated_delta_rule | alignment_step; "" = all. Throws Failure{Usage}.
 std::vector<BenchmarkRow> benchmark(const std::string& operation, const std::string& device, const Control& control);
