@@ -14,8 +14,9 @@ extern "C" {
 int linnetStatisticsLayout(std::int64_t* out, int count) {
     const AttentionStatisticsCudaParams p; // by addresses: offsetof is not for classes with bases
     const auto at = [&](const void* member) { return static_cast<const char*>(member) - reinterpret_cast<const char*>(&p); };
-    const std::ptrdiff_t layout[] = {sizeof p, at(&p.batch), at(&p.scale), at(&p.binsPerOctave), at(&p.distance), at(&p.histogramNoSink),
-                                     at(&p.q), at(&p.output), at(&p.sequenceStarts), at(&p.workspace), at(&p.stream), at(&p.dataType)};
+    const std::ptrdiff_t layout[] = {
+        sizeof p, at(&p.batch),  at(&p.scale),          at(&p.binsPerOctave), at(&p.distance), at(&p.histogramNoSink),
+        at(&p.q), at(&p.output), at(&p.sequenceStarts), at(&p.workspace),     at(&p.stream),   at(&p.dataType)};
     constexpr int kNumbers = sizeof layout / sizeof layout[0];
     for (int i = 0; i < kNumbers && i < count; ++i)
         out[i] = layout[i];
@@ -31,7 +32,9 @@ std::int64_t linnetDistanceBins(std::int64_t tokens, int binsPerOctave) {
     }
 }
 
-std::size_t linnetAttentionStatisticsWorkspace(const AttentionStatisticsCudaParams* params) { return attentionStatisticsCudaWorkspace(*params); }
+std::size_t linnetAttentionStatisticsWorkspace(const AttentionStatisticsCudaParams* params) {
+    return attentionStatisticsCudaWorkspace(*params);
+}
 
 const char* linnetAttentionStatistics(const AttentionStatisticsCudaParams* params) {
     try {

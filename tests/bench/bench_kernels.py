@@ -1,7 +1,7 @@
 """Our CUDA kernels beside FLA and flash SDPA, in one process, by the same clock, with ratio columns (above 1: ours is faster).
-bench_kernels.py --library liblinnet_kernels.so [--op rule,step,statistics] [--shapes small|issue|all] [--errors] [--wheels FOLDER] [--json FILE]
-The library is built by `ninja linnet_kernels_shared`. FLA comes from PyPI (fla-core, flash-linear-attention), or from a folder of wheels; its
-Triton kernels are compiled and tuned for each D and number of heads first (--precompile N in N processes), which takes a minute or more.
+bench_kernels.py --library liblinnet_kernels.so [--op rule,step,statistics] [--shapes small|issue|all] [--errors] [--wheels FOLDER]
+The library is built by `ninja linnet_kernels_shared`. FLA comes from PyPI (fla-core, flash-linear-attention), or from a folder of wheels;
+its Triton kernels are compiled and tuned for each D and number of heads first (--precompile N in N processes): a minute or more.
 Without a GPU: --library liblinnet_kernels_emulated_shared.so --shapes tiny checks this script and the errors, and its times mean nothing.
 Exit code 1: a value of the error table is above the bar."""
 import argparse
@@ -47,7 +47,8 @@ rows = []
 
 
 def selected():
-    heads, dims, shapes = {"tiny": ([2], [64], [(1, 100)]), "small": ([9, 16], [64, 128], SHAPES[:4]), "issue": ([9, 12, 16, 32], [64, 128], SHAPES),
+    heads, dims, shapes = {"tiny": ([2], [64], [(1, 100)]), "small": ([9, 16], [64, 128], SHAPES[:4]),
+                           "issue": ([9, 12, 16, 32], [64, 128], SHAPES),
                            "all": ([9, 12, 16, 24, 32], [64, 96, 128, 256], SHAPES)}[options.shapes]
     heads = [int(h) for h in options.heads.split(",")] if options.heads else heads
     dims = [int(d) for d in options.dims.split(",")] if options.dims else dims
@@ -107,6 +108,8 @@ def rule_rows(fla, ceilings):
     head("gated delta rule, ms", RULE)
     for D in dims:
         for H in heads:
+            if device == "cuda":
+                torch.cuda.empty_cache()  # graphs of the last rows kept pools of their own
             if fla and left():  # FLA keeps, for each D and H, what is best at the first shape that it meets: no tiny one
                 p, fused, _ = inputs(*shapes[len(shapes) // 2], H, D)
                 attempt(fla_calls(fla, p, fused)[1])
@@ -120,7 +123,8 @@ def rule_rows(fla, ceilings):
 
 
 def fla_calls(fla, p, fused):
-    q, k, v = (x.detach().clone().requires_grad_() for x in (p["q"], rivals.repeated(p["k"], p["q"].shape[2]), rivals.repeated(p["v"], p["q"].shape[2])))
+    heads = p["q"].shape[2]
+    q, k, v = (rivals.repeated(p[name], heads).detach().clone().requires_grad_() for name in "qkv")
     g, beta = p["g"].clone().requires_grad_(), p["beta"].clone().requires_grad_()
     leaves = [q, k, v, g, beta]
 
@@ -150,7 +154,8 @@ def rule_pair(fla, ceilings, p, fused, K, text):
                 continue
 
             def ours():
-                rule = linnet_kernels.Rule(library, p["q"], p["k"], p["v"], p["g"], p["beta"], p["scale"], fused=fused, path=path, d_o=p["d_o"] if i else None)
+                rule = linnet_kernels.Rule(library, *(p[name] for name in linnet_kernels.INPUTS), fused=fused, path=path,
+                                           d_o=p["d_o"] if i else None)
                 return attempt(rule.both if i else rule.forward)
 
             try:
@@ -183,7 +188,7 @@ def step_rows(fla, ceilings):
                 p = rule_errors.problem(device, torch.bfloat16, B, 1, H, H, D)
                 row, notes = {"op": "step", "shape": text}, []
                 try:
-                    rule = linnet_kernels.Rule(library, p["q"], p["k"], p["v"], p["g"], p["beta"], p["scale"], initial=p["state"], final=True)
+                    rule = linnet_kernels.Rule(library, *(p[name] for name in linnet_kernels.INPUTS), initial=p["state"], final=True)
                     row["ours"], way = attempt(rule.step)
                 except Exception as error:
                     row["ours"], way = None, f"{error}"[:100]
@@ -229,15 +234,16 @@ def statistics_rows(_, ceilings):
 
 
 def precompile():
-    """FLA's kernels for every D and H in processes of their own: they are compiled on one core each, and their tuning, done side by side, is
-    thrown away."""
+    """FLA's kernels for every D and H in processes of their own: they are compiled on one core each, and their tuning, done side by
+    side, is thrown away."""
     heads, dims, _ = selected()
     waiting = [f"{D}x{H}" for D in dims for H in heads]
     running, start = [], time.monotonic()
     while waiting or running:
         while waiting and len(running) < options.precompile:
-            running.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--compile", waiting.pop(0)], stdout=subprocess.DEVNULL,
-                                            stderr=subprocess.DEVNULL, env={**os.environ, "FLA_CACHE_RESULTS": "0"}))
+            command = [sys.executable, __file__, *sys.argv[1:], "--compile", waiting.pop(0)]
+            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                            env={**os.environ, "FLA_CACHE_RESULTS": "0"}))
         time.sleep(0.2)
         running = [child for child in running if child.poll() is None]
     print(f"FLA's kernels compiled in {time.monotonic() - start:.0f} s", flush=True)
@@ -252,7 +258,8 @@ def compile_one(fla):
     torch.cuda.synchronize()
 
 
-about = {"torch": torch.__version__, "device": "emulated" if library.emulated else torch.cuda.get_device_name(), "fused": options.fused, "gqa": options.gqa}
+about = {"torch": torch.__version__, "device": "emulated" if library.emulated else torch.cuda.get_device_name(), "fused": options.fused,
+         "gqa": options.gqa}
 fla = None
 if not options.no_fla and not library.emulated:
     try:

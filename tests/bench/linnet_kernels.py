@@ -6,6 +6,8 @@ from ctypes import c_bool, c_float, c_int32, c_int64, c_size_t, c_void_p
 import torch
 
 PORTABLE, HOPPER = 1, 2
+MEANS = ("distance", "distanceNoSink", "entropy", "entropyRelative", "sinkMass", "previousMass", "selfMass", "outputSquare")
+INPUTS = ("q", "k", "v", "g", "beta", "scale")  # of Rule
 DATA_TYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 
 
@@ -38,14 +40,13 @@ class StatisticsParams(ctypes.Structure):  # AttentionStatisticsCudaParams
         *((f"{x}{y}Stride", c_int64) for x in "qkv" for y in ("Batch", "Head", "Token")),
         ("batch", c_int64), ("heads", c_int64), ("kvHeads", c_int64), ("tokens", c_int64), ("headDim", c_int64), ("scale", c_float),
         ("sinkKeys", c_int32), ("skipRows", c_int32), ("binsPerOctave", c_int32),
-        *((x, c_void_p) for x in ("distance", "distanceNoSink", "entropy", "entropyRelative", "sinkMass", "previousMass", "selfMass",
-                                  "outputSquare", "histogram", "histogramNoSink", "q", "k", "v", "output", "sequenceStarts")),
+        *((x, c_void_p) for x in (*MEANS, "histogram", "histogramNoSink", "q", "k", "v", "output", "sequenceStarts")),
         ("sequences", c_int64), ("maxTokens", c_int64), ("workspace", c_void_p), ("stream", c_void_p), ("dataType", c_int32)]
 
 
 LAYOUT = ("qStrides", "initialState", "scale", "o", "dO", "dDtBias", "batch", "sequences", "dataType", "workspace", "stream")
-STATISTICS_LAYOUT = ("batch", "scale", "binsPerOctave", "distance", "histogramNoSink", "q", "output", "sequenceStarts", "workspace", "stream",
-                     "dataType")
+STATISTICS_LAYOUT = ("batch", "scale", "binsPerOctave", "distance", "histogramNoSink", "q", "output", "sequenceStarts", "workspace",
+                     "stream", "dataType")
 
 
 class Refused(RuntimeError):
@@ -65,7 +66,7 @@ class Library:
         count = getattr(self.library, function)(numbers, 64)
         mine = [ctypes.sizeof(struct)] + [getattr(struct, name).offset for name in members]
         if list(numbers[:count]) != mine:
-            raise SystemExit(f"{path}: {function} says {list(numbers[:count])}, this script's {struct.__name__} is {mine}: bring it up to date")
+            raise SystemExit(f"{path}: {function} says {list(numbers[:count])}, {struct.__name__} here is {mine}: bring this script up to date")
 
     def call(self, name, *arguments):
         function = getattr(self.library, name)
@@ -92,8 +93,8 @@ def strides(tensor):
 
 
 class Rule:
-    """The gated delta rule on one set of tensors: forward() and backward() only queue work on the current stream, so that they can be captured
-    in a graph; results are in .o, .final and .gradients. q [B, T, H, D], k and v [B, T, K, D], g and beta [B, T, H] float32."""
+    """The gated delta rule on one set of tensors: forward() and backward() only queue work on the current stream, so that they can be
+    captured in a graph; results are in .o, .final and .gradients. q [B, T, H, D], k and v [B, T, K, D], g and beta [B, T, H] float32."""
 
     def __init__(self, library, q, k, v, g, beta, scale, initial=None, final=False, d_o=None, d_final=None, fused=None, starts=None,
                  path=0, segment_chunks=0, poison=False, training=None):
@@ -165,7 +166,8 @@ class Statistics:
         B, H, T, D = q.shape
         self.library, self.keep = library, (q, k, v)
         p = self.params = StatisticsParams(batch=B, heads=H, kvHeads=k.shape[1], tokens=T, headDim=D, scale=scale, sinkKeys=4, skipRows=8,
-                                           binsPerOctave=bins_per_octave, q=address(q), k=address(k), v=address(v), dataType=DATA_TYPES[q.dtype])
+                                           binsPerOctave=bins_per_octave, q=address(q), k=address(k), v=address(v),
+                                           dataType=DATA_TYPES[q.dtype])
         for name, tensor in (("q", q), ("k", k), ("v", v)):
             for place, stride in zip(("Batch", "Head", "Token"), tensor.stride()):
                 setattr(p, f"{name}{place}Stride", stride)
@@ -173,8 +175,7 @@ class Statistics:
         bins = library.library.linnetDistanceBins(c_int64(T), bins_per_octave)
         self.means = torch.full((8, B, H), float("nan"), dtype=torch.float64, device=q.device)
         self.histograms = torch.full((2, B, H, bins), float("nan"), dtype=torch.float64, device=q.device)
-        for i, (name, _) in enumerate(f for f in StatisticsParams._fields_ if f[0] in ("distance", "distanceNoSink", "entropy", "entropyRelative",
-                                                                                       "sinkMass", "previousMass", "selfMass", "outputSquare")):
+        for i, name in enumerate(MEANS):
             setattr(p, name, address(self.means[i]))
         p.histogram, p.histogramNoSink = address(self.histograms[0]), address(self.histograms[1])
         library.library.linnetAttentionStatisticsWorkspace.restype = c_size_t

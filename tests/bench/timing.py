@@ -6,7 +6,7 @@ import torch
 
 
 def measured(call, repeats=20, device="cuda"):
-    """Milliseconds of one call(), and "graph" or "events": work that can't be captured is queued call by call."""
+    """Milliseconds of one call(), and "graph" or why not: work that can't be captured is queued call by call."""
     if device == "cpu":  # the emulated library: only that it runs
         begin = time.perf_counter()
         call()
@@ -17,17 +17,28 @@ def measured(call, repeats=20, device="cuda"):
     once = spans(call, 3)
     inner = max(1, min(10, int(1.0 / max(statistics.median(once), 1e-3))))  # short calls share a replay, whose own start costs microseconds
     try:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(inner):
-                call()
+        graph = captured(call, inner)
         run, way = graph.replay, "graph"
-    except Exception:
+    except Exception as error:
         torch.cuda.synchronize()
-        run, way = (lambda: [call() for _ in range(inner)]), "events"
+        run, way = (lambda: [call() for _ in range(inner)]), f"events, no graph ({type(error).__name__})"
     run()
     torch.cuda.synchronize()
     return statistics.median(spans(run, repeats)) / inner, way
+
+
+def captured(call, count):  # torch.cuda.graph would empty the allocator's cache and collect garbage before each capture: slow
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        try:
+            for _ in range(count):
+                call()
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return graph
 
 
 def spans(run, count):
@@ -51,7 +62,7 @@ class Ceilings:
             return
         source = torch.randn(1 << 29, device="cuda")
         target = torch.empty_like(source)
-        self.copy = 2 * source.nbytes / (measured(lambda: target.copy_(source))[0] * 1e-3)
+        self.copy = 2 * source.nbytes / (measured(lambda: torch.mul(source, 1.0, out=target))[0] * 1e-3)
         del source, target
         a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
         out = torch.empty_like(a)
