@@ -3,11 +3,16 @@
 #include "core/profile/profile.h"
 
 #include "core/base/files.h"
+#include "core/model/gpu_rows.h"
 #include "core/profile/sums.h"
 
 #include "linnet/kernels/attention_statistics.h"
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <chrono>
+#include <deque>
 #include <limits>
 
 namespace linnet::core {
@@ -16,6 +21,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kSaveEvery = std::chrono::seconds(2);
 constexpr std::int64_t kPieceTokens = 1024; // of one step between two checkpoints
+
+// A GPU is given work before it is done with the last; no more than two layers ahead, so that progress is told as it is made
+// and a stop is heeded soon.
+class RunAhead {
+public:
+    explicit RunAhead(const at::Device& device) : m_device(device) {}
+    void layerQueued() {
+        if (!m_device.is_cuda())
+            return;
+        m_events.emplace_back(at::kCUDA).record(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(m_device));
+        if (m_events.size() > 2) {
+            m_events.front().synchronize();
+            m_events.pop_front();
+        }
+    }
+
+private:
+    at::Device m_device;
+    std::deque<c10::Event> m_events;
+};
 
 // Tokens that go through the layers together: enough to keep the products large; streamed, enough that reading a layer costs
 // little beside computing it; small enough that a stop loses little.
@@ -32,7 +57,8 @@ std::string cacheKey(const Model& model, const Profile& profile, const ProfileOp
     return hashBytes(settings.dump());
 }
 
-// One block of the teacher on a few sequences; its statistics go into `sums`. `progress` gets the layer's share done.
+// One block of the teacher on a few sequences, which it may overwrite; its statistics go into `sums`. `progress` gets the layer's
+// share done.
 at::Tensor profileBlock(const Model& model, std::int64_t index, const at::Tensor& hidden, int binsPerOctave, ProfileSums& sums,
                         const std::function<void(double)>& progress) {
     const auto layer = model.layer(index);
@@ -42,10 +68,13 @@ at::Tensor profileBlock(const Model& model, std::int64_t index, const at::Tensor
     auto statistics = layerStatistics(model.config(), *layer, qkv, binsPerOctave, progress);
     sums.add(index, statistics);
     // The statistics' A V is the attention output: attention is not computed a second time.
-    auto next = hidden + outputProjection(*layer, statistics.heads.to(model.device(), model.dtype()));
-    for (std::int64_t from = 0; from < next.size(1); from += kPieceTokens) {
+    const auto heads = statistics.heads.to(model.device(), model.dtype());
+    const auto& a = layer->attention;
+    auto next = onGpuForInference(hidden) ? projectedOnto(hidden, heads, a.o, a.oBias, true) : hidden + outputProjection(*layer, heads);
+    const auto step = kPieceTokens * (hidden.is_cuda() ? 8 : 1);
+    for (std::int64_t from = 0; from < next.size(1); from += step) {
         progress(1);
-        auto piece = next.narrow(1, from, std::min(kPieceTokens, next.size(1) - from));
+        auto piece = next.narrow(1, from, std::min(step, next.size(1) - from));
         piece += feedForward(model, *layer, piece);
     }
     return next;
@@ -59,7 +88,8 @@ struct Run {
     std::filesystem::path partial; // "" = not kept
 
     ProfileSums batch(std::int64_t first, std::int64_t count, const ProfileSums& like) const {
-        ProfileSums sums = ProfileSums(like.sum.size(0), like.sum.size(2), like.histogram.size(2));
+        ProfileSums sums = ProfileSums(like.sum.size(0), like.sum.size(2), like.histogram.size(2), model.device());
+        RunAhead ahead(model.device());
         const auto ids =
             at::from_blob(const_cast<TokenId*>(windows.ids.data()) + first * windows.seqLen, {count, windows.seqLen}, at::kInt)
                 .to(model.device(), at::kLong);
@@ -73,6 +103,7 @@ struct Run {
                 control.report("profile", static_cast<double>(first) + share * static_cast<double>(count),
                                static_cast<double>(windows.sequences), detail);
             });
+            ahead.layerQueued();
         }
         return sums;
     }

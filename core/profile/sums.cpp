@@ -8,22 +8,23 @@
 
 namespace linnet::core {
 
-ProfileSums::ProfileSums(std::int64_t layers, std::int64_t heads, std::int64_t bins)
-    : sum(at::zeros({layers, kStatisticCount, heads}, at::kDouble)), square(at::zeros_like(sum)),
-      histogram(at::zeros({layers, heads, bins}, at::kDouble)), histogramNoSink(at::zeros_like(histogram)) {}
+ProfileSums::ProfileSums(std::int64_t layers, std::int64_t heads, std::int64_t bins, at::Device device)
+    : sum(at::zeros({layers, kStatisticCount, heads}, at::TensorOptions(device).dtype(at::kDouble))), square(at::zeros_like(sum)),
+      histogram(at::zeros({layers, heads, bins}, sum.options())), histogramNoSink(at::zeros_like(histogram)) {}
 
 void ProfileSums::add(std::int64_t layer, const LayerStatistics& statistics) {
-    sum[layer] += statistics.values.sum(1);
-    square[layer] += statistics.values.square().sum(1);
-    histogram[layer] += statistics.histogram.sum(0);
-    histogramNoSink[layer] += statistics.histogramNoSink.sum(0);
+    const auto add = [layer](const at::Tensor& to, const at::Tensor& part) { to[layer] += part.to(to.device()); };
+    add(sum, statistics.values.sum(1));
+    add(square, statistics.values.square().sum(1));
+    add(histogram, statistics.histogram.sum(0));
+    add(histogramNoSink, statistics.histogramNoSink.sum(0));
 }
 
 void ProfileSums::merge(const ProfileSums& batch, std::int64_t count) {
-    sum += batch.sum;
-    square += batch.square;
-    histogram += batch.histogram;
-    histogramNoSink += batch.histogramNoSink;
+    sum += batch.sum.to(sum.device());
+    square += batch.square.to(sum.device());
+    histogram += batch.histogram.to(sum.device());
+    histogramNoSink += batch.histogramNoSink.to(sum.device());
     sequences += count;
 }
 

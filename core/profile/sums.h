@@ -13,9 +13,9 @@ struct ProfileSums {
     at::Tensor sum, square;                // [layers, kStatisticCount, H]
     at::Tensor histogram, histogramNoSink; // [layers, H, bins]
 
-    ProfileSums(std::int64_t layers, std::int64_t heads, std::int64_t bins);
+    ProfileSums(std::int64_t layers, std::int64_t heads, std::int64_t bins, at::Device device = at::kCPU);
     void add(std::int64_t layer, const LayerStatistics& statistics);
-    void merge(const ProfileSums& batch, std::int64_t count); // a finished batch of `count` sequences
+    void merge(const ProfileSums& batch, std::int64_t count); // a finished batch of `count` sequences, from any device
 
     void save(const std::filesystem::path& file) const; // atomic
     // False, and nothing changed, where there is no such file or it is not whole and of these shapes.
