@@ -2,38 +2,15 @@
 
 #include "core/convert/align.h"
 
+#include "core/convert/align_parts.h"
+
 #include <chrono>
-#include <numbers>
 
 namespace linnet::core {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::int64_t kMaxHeldOut = 16;  // windows: enough for a ranking of states, cheap beside the steps
 constexpr auto kSaveEvery = std::chrono::seconds(15);
-
-std::uint64_t mix(std::uint64_t value) { // splitmix64's finaliser: a counter-based draw, so that a resumed run draws the same
-    value += 0x9e3779b97f4a7c15ULL;
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-    return value ^ (value >> 31);
-}
-
-at::Tensor drawBatch(std::uint64_t seed, std::int64_t step, std::int64_t batch, std::int64_t windows) {
-    std::vector<std::int64_t> rows;
-    for (std::int64_t i = 0; i < batch; ++i)
-        rows.push_back(static_cast<std::int64_t>(mix(mix(seed) ^ static_cast<std::uint64_t>(step * batch + i)) % static_cast<std::uint64_t>(windows)));
-    return at::tensor(rows, at::kLong);
-}
-
-// Share of the learning rate in a step counted from 0: linear warm-up, then constant or cosine to 5 %.
-double scheduleFactor(const AlignSettings& settings, std::int64_t step) {
-    const auto warmup = std::llround(settings.warmup * static_cast<double>(settings.steps));
-    const double rise = step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1.0;
-    if (settings.schedule != "cosine")
-        return rise;
-    return rise * (0.05 + 0.475 * (1 + std::cos(std::numbers::pi * static_cast<double>(step) / static_cast<double>(settings.steps))));
-}
 
 struct Trained {
     std::size_t index;   // in LinearLayer::names()
@@ -52,39 +29,6 @@ std::vector<Trained> trainedParameters(LinearLayer& layer, const AlignSettings& 
     });
     return result;
 }
-
-// Rows that a locked target freezes, as (live view, value to keep); a locked value scale keeps the norm of its o_proj columns.
-class Locks {
-public:
-    Locks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim) {
-        const auto found = recipe.targets.find(index);
-        if (found == recipe.targets.end())
-            return;
-        for (const auto& [head, target] : found->second) {
-            if (target.locked.contains("half_life"))
-                for (const at::Tensor& row : {layer.aProj[head], layer.aLog[head], layer.dtBias[head]})
-                    freeze(row);
-            if (target.locked.contains("beta"))
-                freeze(layer.bProj[head]);
-            if (target.locked.contains("output_gate"))
-                freeze(layer.gProj.narrow(0, head * headDim, headDim));
-            if (target.locked.contains("value_scale")) {
-                const at::Tensor columns = layer.oProj.detach().narrow(1, head * headDim, headDim);
-                m_norms.emplace_back(columns, columns.norm());
-            }
-        }
-    }
-    void restore() const {
-        for (const auto& [live, value] : m_frozen)
-            live.copy_(value);
-        for (const auto& [columns, norm] : m_norms)
-            columns.mul_(norm / columns.norm().clamp_min(1e-12));
-    }
-
-private:
-    void freeze(const at::Tensor& live) { m_frozen.emplace_back(live.detach(), live.detach().clone()); }
-    std::vector<std::pair<at::Tensor, at::Tensor>> m_frozen, m_norms;
-};
 
 struct Losses {
     double absolute = 0, relative = 0;
@@ -121,15 +65,15 @@ AlignState freshAlignState(LinearLayer start) {
 LinearLayer alignLayer(const AlignJob& job, AlignState& state) {
     const auto& settings = job.recipe.align;
     const auto windows = job.x.size(0);
-    const auto heldOut = windows < 2 ? 0 : std::clamp<std::int64_t>(std::llround(settings.heldOut * static_cast<double>(windows)), 1, std::min(kMaxHeldOut, windows - 1));
+    const auto heldOut = heldOutWindows(settings, windows);
     const auto training = windows - heldOut;
     const auto measureEvery = std::max<std::int64_t>(settings.steps / 8, 1);
     const auto shape = job.teacher.linearShape();
-    const std::uint64_t seed = mix(job.recipe.seed) ^ static_cast<std::uint64_t>(job.layer);
+    const std::uint64_t seed = layerSeed(job.recipe, job.layer);
 
     state.parameters = mapped(state.parameters, [](const at::Tensor& t) { return t.detach().clone().requires_grad_(); });
     const auto trained = trainedParameters(state.parameters, settings);
-    const Locks locks(state.parameters, job.recipe, job.layer, shape.headDim);
+    const AlignLocks locks(state.parameters, job.recipe, job.layer, shape.headDim);
     const auto tokens = settings.batch * job.x.size(1);
     auto lastSave = Clock::now();
 
@@ -159,7 +103,7 @@ LinearLayer alignLayer(const AlignJob& job, AlignState& state) {
             row.tokens = (state.step + 1) * tokens;
             if (state.step % measureEvery == 0)
                 measure(row);
-            const at::Tensor batch = drawBatch(seed, state.step, settings.batch, training).to(job.x.device());
+            const at::Tensor batch = at::tensor(drawBatch(seed, state.step, settings.batch, training), at::kLong).to(job.x.device());
             const at::Tensor x = job.x.index_select(0, batch).to(at::kFloat), y = job.target.index_select(0, batch).to(at::kFloat);
             const at::Tensor error = (linearForward(mixerSpec(job.recipe.mixer), shape, state.parameters, x) - y).square().mean();
             const at::Tensor loss = settings.loss == "relative_mse" ? error / y.square().mean().clamp_min(1e-30) : error;

@@ -67,6 +67,9 @@ struct ConvertOptions {
     std::function<void(const std::string& name, const Evaluation&)> onEvaluation;
     std::function<void(const Selection&)> onSelection;
     ModelPtr teacher;                      // already loaded (same source, device and dtype): used instead of opening it again
+    // Layers aligned together take at most so many bytes above the teacher (one layer at least). 0: 4 GiB on a GPU, and one layer
+    // after the other on the CPU. The numbers depend on which layers share a group: a resumed run must keep it.
+    std::uint64_t groupBytes = 0;
 };
 
 // Refuses a folder that exists and is not empty. Cancelled (by control.stop): a checkpoint is written first.

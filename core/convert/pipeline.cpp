@@ -5,6 +5,7 @@
 #include "core/convert/pipeline.h"
 
 #include "core/base/files.h"
+#include "core/convert/group_alignment.h"
 #include "core/convert/select.h"
 #include "core/convert/tensor_file.h"
 #include "core/model/device.h"
@@ -13,6 +14,7 @@ namespace linnet::core {
 namespace {
 
 constexpr std::int64_t kCaptureBatch = 4; // sequences of a teacher forward
+constexpr std::uint64_t kGroupBytes = std::uint64_t(4) << 30; // above the teacher
 
 std::string plural(std::size_t count, const std::string& word) {
     return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
@@ -176,6 +178,62 @@ LinearLayer Pipeline::startAndAlign(std::int64_t layer, const LayerWeights& weig
     return aligned;
 }
 
+// The hidden states of all windows go from layer to layer; one layer's inputs and targets exist at a time.
+void Pipeline::alignByLayer(Mixers& student, Mixers& naive) {
+    const auto remaining = [&](std::int64_t l) {
+        return std::binary_search(m_converted.begin(), m_converted.end(), l) && !(student.contains(l) && (!baselines() || naive.contains(l)));
+    };
+    const at::Tensor ids = windowTensor(m_slices.calibration, m_teacher->device());
+    const auto N = ids.size(0);
+    const auto& config = m_teacher->config();
+    std::int64_t last = -1;
+    for (const auto l : m_converted)
+        if (remaining(l))
+            last = l;
+    at::Tensor hidden = at::empty({N, ids.size(1), config.hiddenSize}, at::TensorOptions(m_teacher->device()).dtype(m_teacher->dtype()));
+    for (std::int64_t n = 0; n < N && last >= 0; n += kCaptureBatch)
+        hidden.narrow(0, n, std::min(kCaptureBatch, N - n)).copy_(m_teacher->embed(ids.narrow(0, n, std::min(kCaptureBatch, N - n))));
+    for (std::int64_t l = 0; l <= last; ++l) {
+        const auto weights = m_teacher->layer(l);
+        LayerCapture capture;
+        if (remaining(l)) {
+            capture.x = at::empty_like(hidden);
+            capture.target = at::empty_like(hidden);
+            capture.heads = at::empty({N, ids.size(1), config.heads * config.headDim}, hidden.options());
+        }
+        for (std::int64_t n = 0; n < N; n += kCaptureBatch) {
+            m_control.checkpoint();
+            const at::Tensor rows = hidden.narrow(0, n, std::min(kCaptureBatch, N - n));
+            const at::Tensor x = attentionInput(*m_teacher, *weights, rows), heads = headOutputs(*m_teacher, *weights, x);
+            const at::Tensor target = outputProjection(*weights, heads);
+            if (capture.x.defined()) {
+                capture.x.narrow(0, n, rows.size(0)).copy_(x);
+                capture.heads.narrow(0, n, rows.size(0)).copy_(heads);
+                capture.target.narrow(0, n, rows.size(0)).copy_(target);
+            }
+            if (l < last) {
+                rows.add_(target);
+                rows.add_(feedForward(*m_teacher, *weights, rows));
+            }
+        }
+        if (!capture.x.defined())
+            continue;
+        const at::AutoGradMode gradients(true);
+        student[l] = Mixer{Mixer::Kind::Linear, &mixerSpec(m_recipe.mixer), startAndAlign(l, *weights, capture, naive)};
+        saveLinearLayers(studentFile(), student);
+        m_run.removeAlign(l);
+    }
+}
+
+// Groups hold the Gated DeltaNet layer only, and pay where launches cost more than arithmetic.
+std::uint64_t Pipeline::groupBudget() const {
+    if (!AlignStep::supports(mixerSpec(m_recipe.mixer)))
+        return 0;
+    if (m_options.groupBytes > 0)
+        return m_options.groupBytes;
+    return m_teacher->device().is_cuda() ? kGroupBytes : 0;
+}
+
 void Pipeline::convertLayers() {
     if (m_converted.empty())
         return;
@@ -188,50 +246,11 @@ void Pipeline::convertLayers() {
     }
     stage("align", [&](Json& report) {
         const at::NoGradGuard noGradients;
-        Mixers student = loadMixers(studentFile()), naive = loadMixers(naiveFile());
-        const auto remaining = [&](std::int64_t l) {
-            return std::binary_search(m_converted.begin(), m_converted.end(), l) && !(student.contains(l) && (!baselines() || naive.contains(l)));
-        };
-        const at::Tensor ids = windowTensor(m_slices.calibration, m_teacher->device());
-        const auto N = ids.size(0);
-        const auto& config = m_teacher->config();
-        std::int64_t last = -1;
-        for (const auto l : m_converted)
-            if (remaining(l))
-                last = l;
-        // The hidden states of all windows go from layer to layer; one layer's inputs and targets exist at a time.
-        at::Tensor hidden = at::empty({N, ids.size(1), config.hiddenSize}, at::TensorOptions(m_teacher->device()).dtype(m_teacher->dtype()));
-        for (std::int64_t n = 0; n < N && last >= 0; n += kCaptureBatch)
-            hidden.narrow(0, n, std::min(kCaptureBatch, N - n)).copy_(m_teacher->embed(ids.narrow(0, n, std::min(kCaptureBatch, N - n))));
-        for (std::int64_t l = 0; l <= last; ++l) {
-            const auto weights = m_teacher->layer(l);
-            LayerCapture capture;
-            if (remaining(l)) {
-                capture.x = at::empty_like(hidden);
-                capture.target = at::empty_like(hidden);
-                capture.heads = at::empty({N, ids.size(1), config.heads * config.headDim}, hidden.options());
-            }
-            for (std::int64_t n = 0; n < N; n += kCaptureBatch) {
-                m_control.checkpoint();
-                const at::Tensor rows = hidden.narrow(0, n, std::min(kCaptureBatch, N - n));
-                const at::Tensor x = attentionInput(*m_teacher, *weights, rows), heads = headOutputs(*m_teacher, *weights, x);
-                const at::Tensor target = outputProjection(*weights, heads);
-                if (capture.x.defined()) {
-                    capture.x.narrow(0, n, rows.size(0)).copy_(x);
-                    capture.heads.narrow(0, n, rows.size(0)).copy_(heads);
-                    capture.target.narrow(0, n, rows.size(0)).copy_(target);
-                }
-                if (l < last) {
-                    rows.add_(target);
-                    rows.add_(feedForward(*m_teacher, *weights, rows));
-                }
-            }
-            if (!capture.x.defined())
-                continue;
-            const at::AutoGradMode gradients(true);
-            student[l] = Mixer{Mixer::Kind::Linear, &mixerSpec(m_recipe.mixer), startAndAlign(l, *weights, capture, naive)};
-            saveLinearLayers(studentFile(), student);
-            m_run.removeAlign(l);
+        if (const auto budget = groupBudget(); budget > 0) {
+            GroupAlignment({m_run, m_options, m_control, m_recipe, *m_teacher, m_slices.calibration, m_profile ? &*m_profile : nullptr, m_converted, baselines()}, budget).run(studentFile(), naiveFile());
+        } else {
+            Mixers student = loadMixers(studentFile()), naive = loadMixers(naiveFile());
+            alignByLayer(student, naive);
         }
         report["steps"] = m_recipe.align.steps;
         report["tokens"] = m_slices.calibration.tokens();

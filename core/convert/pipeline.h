@@ -20,6 +20,7 @@ private:
     void evaluate();
     Report report();
 
+    void alignByLayer(Mixers& student, Mixers& naive);
     LinearLayer startAndAlign(std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, Mixers& naive);
     void measure(const std::string& name, const Mixers& mixers);
     void noteTreatments();
@@ -28,6 +29,7 @@ private:
     template <class F> void stage(const std::string& name, F&& body);
     std::filesystem::path studentFile() const { return m_run.file("checkpoints/student.safetensors"); }
     std::filesystem::path naiveFile() const { return m_run.file("checkpoints/naive.safetensors"); }
+    std::uint64_t groupBudget() const; // 0: layer by layer
     Mixers loadMixers(const std::filesystem::path& file) const;
 
     RunFolder& m_run;

@@ -1,0 +1,65 @@
+// Stage 2 for several layers at once (method.md section 5): what alignLayer does for one, as one batch, at the speed of the device.
+// A step is a captured graph where the device has graphs; losses and norms stay on the device and come to the host in blocks of steps,
+// so that the host never holds the device up and still stops it within a fraction of a second.
+// The numbers depend on the recipe and on which layers share a group, not on stops, blocks or timing.
+#pragma once
+
+#include "core/convert/align.h"
+#include "core/convert/align_step.h"
+
+namespace linnet::core {
+
+struct AlignGroupJob {
+    const Recipe& recipe;
+    std::vector<std::int64_t> layers;
+    AlignGroupShape shape; // layers = layers.size()
+    at::Device device;
+    at::ScalarType compute; // of inputs, targets and products
+    AlignStep::Backend backend;
+};
+
+struct AlignGroupEvents {
+    std::function<void(const MetricRow&)> onMetric;                        // by step, in it by layer
+    std::function<void()> save;                                            // called at times, and before Cancelled leaves
+    std::function<void(std::int64_t step)> onSteps;                        // finished steps; may throw Cancelled
+    std::function<void(const std::string&)> onLog;
+};
+
+class AlignGroup {
+public:
+    explicit AlignGroup(const AlignGroupJob& job);
+    ~AlignGroup();
+
+    // The compute type for a teacher's dtype on a device: bfloat16 on a GPU, float32 on the CPU.
+    static at::ScalarType computeType(at::Device device, at::ScalarType teacher);
+    // Layers that fit into `budget` bytes, at least one; then `count` layers in groups of nearly the same size.
+    static std::vector<std::int64_t> groupSizes(std::int64_t count, const AlignGroupShape& shape, at::Device device, at::ScalarType compute, std::uint64_t budget);
+
+    const std::vector<std::int64_t>& layers() const { return m_job.layers; }
+    at::Tensor inputs(std::size_t index) const { return m_step.inputs[static_cast<std::int64_t>(index)]; }   // [windows, T, hidden]: to be filled
+    at::Tensor targets(std::size_t index) const { return m_step.targets[static_cast<std::int64_t>(index)]; }
+    void start(std::size_t index, const LinearLayer& layer);
+    void restore(std::size_t index, const AlignState& state);   // all layers or none, all at one step
+
+    void run(const AlignGroupEvents& events); // to recipe.align.steps
+    AlignState state(std::size_t index) const; // now, on the host
+    LinearLayer best(std::size_t index) const; // on the host
+    std::pair<double, double> losses(std::size_t index) const { return {m_lossFirst[index], m_lossLast[index]}; }
+    std::uint64_t stateBytes() const; // of all layers' states on disk
+
+private:
+    class Blocks;
+    void measure();
+    std::vector<std::int32_t> batchRows() const;
+
+    AlignGroupJob m_job;
+    AlignStep m_step;
+    std::int64_t m_heldOut, m_training, m_measureEvery;
+    std::int64_t m_done = 0;                    // steps queued
+    at::Tensor m_best;                          // [L, total]
+    at::Tensor m_bestLoss, m_bestStep;          // [L] float64, int64 (-1: none)
+    at::Tensor m_heldOutLosses;                 // [measurements, L, 2] float64: loss, relative loss
+    std::vector<double> m_lossFirst, m_lossLast;
+};
+
+} // namespace linnet::core

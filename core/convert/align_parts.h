@@ -1,0 +1,29 @@
+// What alignment by layer and alignment by group have in common: the draws, the schedule, the held-out slice and the locks.
+#pragma once
+
+#include "core/mixers/gated_delta_net.h"
+#include "core/recipe/recipe.h"
+
+namespace linnet::core {
+
+std::uint64_t layerSeed(const Recipe& recipe, std::int64_t layer);
+// Windows of one step, drawn by counter: a resumed run draws the same.
+std::vector<std::int64_t> drawBatch(std::uint64_t seed, std::int64_t step, std::int64_t batch, std::int64_t windows);
+// Share of the learning rate in a step counted from 0: linear warm-up, then constant or cosine to 5 %.
+double scheduleFactor(const AlignSettings& settings, std::int64_t step);
+// The last windows of the calibration set, never trained on: 0 only where there is one window.
+std::int64_t heldOutWindows(const AlignSettings& settings, std::int64_t windows);
+
+// Rows that a locked target freezes; a locked value scale keeps the norm of its o_proj columns.
+class AlignLocks {
+public:
+    AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim); // keeps views of `layer`
+    void restore() const;
+    std::vector<at::Tensor> touched() const; // views of what restore() writes
+
+private:
+    void freeze(const at::Tensor& live) { m_frozen.emplace_back(live.detach(), live.detach().clone()); }
+    std::vector<std::pair<at::Tensor, at::Tensor>> m_frozen, m_norms;
+};
+
+} // namespace linnet::core

@@ -1,0 +1,236 @@
+#include "core/torch_pch.h"
+
+#include "core/convert/group_alignment.h"
+
+#include "core/evaluate/evaluate_model.h"
+
+namespace linnet::core {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kWriteEvery = std::chrono::seconds(15);
+constexpr std::uint64_t kSmallFile = std::uint64_t(256) << 20;
+
+std::int64_t pieceSequences(const Model& teacher, std::int64_t tokens) { // of a teacher forward
+    return std::max<std::int64_t>(4, (teacher.device().is_cuda() ? 8192 : 1024) / tokens);
+}
+
+// What reads a layer's moments or heads in stage 1; they cost a pass over the inputs each.
+bool needsMoments(const Recipe& recipe, const ModelConfig& config, std::int64_t layer) {
+    return (config.qkvBias && recipe.biasTreatment == "fold") || recipe.preset == "paper" || recipe.preset == "reference" || recipe.targets.contains(layer);
+}
+bool needsHeads(const Recipe& recipe) {
+    return recipe.preset == "paper" || recipe.preset == "reference";
+}
+
+LinearLayer onHost(const LinearLayer& layer) {
+    return mapped(layer, [](const at::Tensor& t) { return t.detach().to(at::kCPU); });
+}
+
+std::uint64_t bytesOf(const Mixers& mixers) {
+    std::uint64_t sum = 0;
+    for (const auto& [layer, mixer] : mixers)
+        mixer.linear.forEach([&](const std::string&, const at::Tensor& t) { sum += static_cast<std::uint64_t>(t.numel()) * 4; });
+    return sum;
+}
+
+} // namespace
+
+struct GroupAlignment::Group {
+    std::vector<std::int64_t> layers;
+    bool finished = false;             // all of it is in the files
+    std::vector<AlignState> resumed;   // of all layers, at one step; else empty
+    std::unique_ptr<AlignGroup> align; // once its first layer is captured
+};
+
+GroupAlignment::GroupAlignment(const GroupAlignmentJob& job, std::uint64_t budget) : m_job(job) {
+    const auto& recipe = job.recipe;
+    const AlignGroupShape shape{1, recipe.align.batch, job.calibration.seqLen, job.calibration.sequences, job.teacher.linearShape()};
+    const auto device = job.teacher.device();
+    m_sizes = AlignGroup::groupSizes(std::ssize(job.converted), shape, device, AlignGroup::computeType(device, job.teacher.dtype()), budget);
+}
+
+// States that a stop left behind. Those of one group were written one after the other: a kill in between leaves steps that differ, and
+// then the group starts anew, to the same numbers.
+void GroupAlignment::prepare(Group& group) {
+    for (const auto layer : group.layers) {
+        AlignState state;
+        if (!m_job.run.loadAlign(layer, at::kCPU, state) || (!group.resumed.empty() && group.resumed.front().step != state.step)) {
+            group.resumed.clear();
+            break;
+        }
+        group.resumed.push_back(std::move(state));
+    }
+    for (const auto layer : group.layers)
+        m_job.run.dropMetrics(layer, group.resumed.empty() ? 0 : group.resumed.front().step);
+}
+
+// One layer of the teacher over all windows. `hidden` moves on to the next layer's, unless this is the last one wanted. With a group,
+// the layer's inputs and targets stay in it, and its start is made.
+void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights& weights, at::Tensor& hidden, bool last) {
+    const auto& teacher = m_job.teacher;
+    const auto& recipe = m_job.recipe;
+    const auto N = hidden.size(0), T = hidden.size(1), piece = pieceSequences(teacher, T);
+    const bool wanted = !group.layers.empty();
+    LayerCapture capture;
+    if (wanted) {
+        if (!group.align) {
+            const AlignGroupShape shape{std::ssize(group.layers), recipe.align.batch, T, N, teacher.linearShape()};
+            group.align = std::make_unique<AlignGroup>(AlignGroupJob{recipe, group.layers, shape, teacher.device(), AlignGroup::computeType(teacher.device(), teacher.dtype()),
+                                                                     AlignStep::backendFor(teacher.device())});
+        }
+        const bool sameType = group.align->inputs(index).scalar_type() == hidden.scalar_type();
+        capture.x = sameType ? group.align->inputs(index) : at::empty_like(hidden);
+        capture.target = sameType ? group.align->targets(index) : at::empty_like(hidden);
+        if (needsHeads(recipe))
+            capture.heads = at::empty({N, T, teacher.config().heads * teacher.config().headDim}, hidden.options());
+    }
+    for (std::int64_t n = 0; n < N; n += piece) {
+        m_job.control.checkpoint();
+        const at::Tensor rows = hidden.narrow(0, n, std::min(piece, N - n));
+        const at::Tensor x = attentionInput(teacher, weights, rows), heads = headOutputs(teacher, weights, x);
+        const at::Tensor target = outputProjection(weights, heads);
+        for (const auto& [to, from] : {std::pair(&capture.x, &x), std::pair(&capture.heads, &heads), std::pair(&capture.target, &target)})
+            if (to->defined())
+                to->narrow(0, n, rows.size(0)).copy_(*from);
+        if (!last) {
+            rows.add_(target);
+            rows.add_(feedForward(teacher, weights, rows));
+        }
+    }
+    if (!wanted)
+        return;
+    if (!capture.x.is_alias_of(group.align->inputs(index))) {
+        group.align->inputs(index).copy_(capture.x);
+        group.align->targets(index).copy_(capture.target);
+    }
+    const auto layer = group.layers[index];
+    const auto moments = needsMoments(recipe, teacher.config(), layer) ? inputMoments(capture.x) : InputMoments{};
+    const LayerContext context{teacher, weights, layer, recipe, capture, moments, m_job.profile};
+    const bool plainStart = recipe.preset == "naive" && !recipe.targets.contains(layer);
+    LinearLayer naive;
+    if (m_job.baselines || (plainStart && group.resumed.empty())) {
+        Recipe plain = recipe; // the baseline knows nothing of a person's targets
+        plain.targets.clear();
+        naive = initialLayer({teacher, weights, layer, plain, capture, moments, m_job.profile}, "naive");
+    }
+    if (m_job.baselines)
+        m_naive[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), onHost(naive)};
+    if (group.resumed.empty())
+        group.align->start(index, plainStart ? naive : initialLayer(context, recipe.preset));
+    else
+        group.align->restore(index, group.resumed[index]);
+}
+
+void GroupAlignment::align(Group& group) {
+    auto& run = m_job.run;
+    const auto& recipe = m_job.recipe;
+    AlignGroup& align = *group.align;
+    if (recipe.align.steps > 0) {
+        const auto before = std::lower_bound(m_job.converted.begin(), m_job.converted.end(), group.layers.front()) - m_job.converted.begin();
+        const double total = static_cast<double>(recipe.align.steps) * static_cast<double>(m_job.converted.size());
+        const auto size = std::ssize(group.layers);
+        const std::string name = size == 1 ? "layer " + std::to_string(group.layers.front())
+                                           : "layers " + std::to_string(group.layers.front()) + " to " + std::to_string(group.layers.back());
+        AlignGroupEvents events;
+        events.onMetric = [&](const MetricRow& measured) {
+            MetricRow row = measured;
+            row.time = run.secondsSoFar();
+            run.appendMetric(row);
+            if (m_job.options.onMetric)
+                m_job.options.onMetric(row);
+        };
+        events.save = [&] {
+            for (std::size_t i = 0; i < group.layers.size(); ++i)
+                run.saveAlign(group.layers[i], align.state(i));
+        };
+        events.onSteps = [&](std::int64_t step) {
+            m_job.control.report("align", static_cast<double>(before * recipe.align.steps + step * size), total,
+                                 name + ", step " + std::to_string(step) + " of " + std::to_string(recipe.align.steps));
+        };
+        events.onLog = [&](const std::string& line) { run.log(line); };
+        align.run(events);
+    }
+    for (std::size_t i = 0; i < group.layers.size(); ++i) {
+        const auto layer = group.layers[i];
+        m_student[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), align.best(i)};
+        if (recipe.align.steps > 0)
+            run.state()["align"][std::to_string(layer)] = {align.losses(i).first, align.losses(i).second};
+        m_finished.push_back(layer);
+    }
+    group.align.reset(); // its memory is the next group's
+}
+
+void GroupAlignment::writeInBackground(std::future<void>& job, const std::filesystem::path& file, const Mixers& mixers) {
+    if (job.valid())
+        job.get();
+    job = std::async(std::launch::async, [file, mixers] { saveLinearLayers(file, mixers); });
+}
+
+// Both files, when they are due; nothing counts as finished before it is on disk. Small ones are always due.
+void GroupAlignment::keep(bool always) {
+    if (!always && bytesOf(m_student) > kSmallFile && Clock::now() - m_lastWrite < kWriteEvery)
+        return;
+    m_job.run.save(); // the losses first: a kill in between must not lose those of finished layers
+    writeInBackground(m_studentWrite, m_studentFile, m_student);
+    if (!m_naive.empty() && !m_naiveWrite.valid())
+        writeInBackground(m_naiveWrite, m_naiveFile, m_naive);
+    m_studentWrite.get();
+    if (m_naiveWrite.valid())
+        m_naiveWrite.get();
+    for (const auto layer : m_finished)
+        m_job.run.removeAlign(layer);
+    m_finished.clear();
+    m_lastWrite = Clock::now();
+}
+
+void GroupAlignment::run(const std::filesystem::path& studentFile, const std::filesystem::path& naiveFile) {
+    const at::NoGradGuard noGradients;
+    const auto& teacher = m_job.teacher;
+    m_studentFile = studentFile, m_naiveFile = naiveFile;
+    const auto load = [&](const std::filesystem::path& file) {
+        return std::filesystem::exists(file) ? loadLinearLayers(*openSafetensorsFile(file), teacher.linearShape(), at::kCPU, at::kFloat, m_job.recipe.mixer) : Mixers{};
+    };
+    m_student = load(studentFile);
+    m_naive = load(naiveFile);
+
+    std::vector<Group> groups;
+    std::map<std::int64_t, std::pair<std::size_t, std::size_t>> place; // layer -> group, index in it
+    std::int64_t last = -1;
+    auto next = m_job.converted.begin();
+    for (const auto size : m_sizes) {
+        Group group;
+        group.layers.assign(next, next + size);
+        next += size;
+        group.finished = std::all_of(group.layers.begin(), group.layers.end(), [&](std::int64_t l) { return m_student.contains(l) && (!m_job.baselines || m_naive.contains(l)); });
+        if (!group.finished) {
+            prepare(group);
+            for (std::size_t i = 0; i < group.layers.size(); ++i)
+                place[group.layers[i]] = {groups.size(), i};
+            last = group.layers.back();
+        }
+        groups.push_back(std::move(group));
+    }
+    if (last < 0)
+        return;
+    const at::Tensor ids = windowTensor(m_job.calibration, teacher.device());
+    const auto N = ids.size(0), piece = pieceSequences(teacher, ids.size(1));
+    at::Tensor hidden = at::empty({N, ids.size(1), teacher.config().hiddenSize}, at::TensorOptions(teacher.device()).dtype(teacher.dtype()));
+    for (std::int64_t n = 0; n < N; n += piece)
+        hidden.narrow(0, n, std::min(piece, N - n)).copy_(teacher.embed(ids.narrow(0, n, std::min(piece, N - n))));
+    Group none;
+    for (std::int64_t l = 0; l <= last; ++l) {
+        const auto found = place.find(l);
+        Group& group = found == place.end() ? none : groups[found->second.first];
+        const auto weights = teacher.layer(l);
+        capture(group, found == place.end() ? 0 : found->second.second, *weights, hidden, l == last);
+        if (group.layers.empty() || l != group.layers.back())
+            continue;
+        if (l == last && m_job.baselines) // the baseline is whole: its file is written beside the last group's steps
+            writeInBackground(m_naiveWrite, m_naiveFile, m_naive);
+        align(group);
+        keep(l == last);
+    }
+}
+
+} // namespace linnet::core
