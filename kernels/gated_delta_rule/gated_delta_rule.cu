@@ -41,15 +41,22 @@ struct Shape {
     bool varlen, segmented;
 };
 
-// Segments per sequence by a cost model in units of one chunk's scan: a split pays a state pass over twice the blocks and the chaining.
+// Segments per sequence by a cost model, in microseconds on an H200 (gated_delta_rule.md has the measurements): a chunk of the scan and of
+// the state pass, a segment of the chain, what the two more launches cost; and how a wave of blocks fills the multiprocessors.
 std::int64_t chooseSegments(const GatedDeltaRuleParams& p, std::int64_t longest, std::int64_t sequences, std::int64_t N, int multiprocessors) {
-    const std::int64_t parallel = 2 * multiprocessors, blocks = p.heads * sequences * N;
-    double best = static_cast<double>(longest * over(blocks, parallel));
+    const double scan = N == 1 ? 1.3 : 2.3, statePass = N == 1 ? 0.8 : 1.2, chain = N == 1 ? 0.8 : 2.0, launches = N == 1 ? 6.6 : 12.0;
+    const auto waves = [&](std::int64_t blocks) { // at N = 1 two blocks share a multiprocessor, each at 1 / 1.75 of its speed
+        if (N > 1)
+            return static_cast<double>(over(blocks, multiprocessors));
+        const std::int64_t rest = blocks % (2 * multiprocessors);
+        return 1.75 * static_cast<double>(blocks / (2 * multiprocessors)) + (rest == 0 ? 0.0 : rest <= multiprocessors ? 1.0 : 1.75);
+    };
+    const std::int64_t blocks = p.heads * sequences;
+    double best = static_cast<double>(longest) * scan * waves(blocks);
     std::int64_t segments = 1;
     for (std::int64_t s = 2; s <= std::min<std::int64_t>(longest / 2, 64); ++s) {
-        const std::int64_t length = over(longest, s);
-        const double cost = static_cast<double>(length) * (0.8 * static_cast<double>(over(2 * blocks * s, parallel)) + static_cast<double>(over(blocks * s, parallel))) +
-                            0.7 * static_cast<double>(N * s) + 6;
+        const double length = static_cast<double>(over(longest, s));
+        const double cost = length * (statePass * waves(2 * blocks * s) + scan * waves(blocks * s)) + chain * static_cast<double>(s) + launches;
         if (cost < best) {
             best = cost;
             segments = s;

@@ -102,14 +102,24 @@ __device__ __forceinline__ void storeTokenMajor(const std::uint32_t (&words)[8][
     __syncwarp();
 }
 
-// A left operand's registers as rows of tile images: rows = this warp's 16 rows of the tile, 64 columns per image, images `stride` bytes apart.
+// A left operand's registers as this warp's 16 rows of tile images, 64 columns each, `stride` bytes apart. By way of shared memory, because
+// what reaches device memory in pieces of 16 bytes costs it several times what whole lines do.
 template <int kSteps>
-__device__ __forceinline__ void storeImages(const std::uint32_t (&a)[kSteps][4], unsigned char* images, int row, int stride, int t) {
+__device__ __forceinline__ void storeImages(const std::uint32_t (&a)[kSteps][4], unsigned char* images, int stride, unsigned char* scratch, int warp, int lane) {
+    const int row = lane >> 2, t = lane & 3;
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s)
+    for (int image = 0; image < kSteps / 4; ++image) {
 #pragma unroll
-        for (int r = 0; r < 4; ++r)
-            *reinterpret_cast<std::uint32_t*>(images + (s / 4) * stride + imageOffset(row + 8 * (r & 1), (s % 4) * 16 + 8 * (r >> 1) + 2 * t)) = a[s][r];
+        for (int s = 0; s < 4; ++s)
+#pragma unroll
+            for (int r = 0; r < 4; ++r)
+                *reinterpret_cast<std::uint32_t*>(scratch + imageOffset(row + 8 * (r & 1), s * 16 + 8 * (r >> 1) + 2 * t)) = a[4 * image + s][r];
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            reinterpret_cast<uint4*>(images + image * stride + 2048 * warp)[lane + 32 * i] = reinterpret_cast<const uint4*>(scratch)[lane + 32 * i];
+        __syncwarp();
+    }
 }
 
 // State [value][key] of a warp from or to global memory. Key-major: element (key, value) at key * D + value.
@@ -151,7 +161,6 @@ struct Here {
     float* factors;                      // kFactorBytes of this warp
     unsigned char* scratch;              // kTransposeBytes of this warp
     __device__ int t() const { return lane & 3; }
-    __device__ int row() const { return 16 * warp + (lane >> 2); }
     __device__ int channel() const { return 64 * valueBlock + 16 * warp; }
 };
 
@@ -227,7 +236,7 @@ __device__ __forceinline__ float forwardChunk(float (&state)[8 * N][4], Pending&
     if (!kStatePass) {
         flush<T>(pending, p, here);
         if (p.keep)
-            storeImages(s, stateTiles<N>(p.buffers.states, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, here.row(), kTileBytes, t);
+            storeImages(s, stateTiles<N>(p.buffers.states, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, kTileBytes, here.scratch, here.warp, lane);
     }
     std::uint32_t v[4][4];
 #pragma unroll
@@ -271,7 +280,7 @@ __device__ __forceinline__ float forwardChunk(float (&state)[8 * N][4], Pending&
         Engine::template rows<T, 4, false, Blocks::kLower>(out, b, tiles.attention, lane);
         Engine::commit();
         if (p.keep)
-            storeImages(b, valueTiles<N>(p.buffers.written, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, here.row(), 0, t);
+            storeImages(b, valueTiles<N>(p.buffers.written, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, 0, here.scratch, here.warp, lane);
         Engine::template wait<0>(out);
         setPending<T>(pending, out, p, place, here);
     }
@@ -298,7 +307,7 @@ __device__ __forceinline__ float reverseChunk(float (&state)[8 * N][4], Pending&
     const float decay = chunkFactors(here.factors, tiles.gates, lane);
     if (!kStatePass) {
         flush<T>(pending, p, here);
-        storeImages(s, stateTiles<N>(p.buffers.dStates, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, here.row(), kTileBytes, t);
+        storeImages(s, stateTiles<N>(p.buffers.dStates, p.map, here.head, here.chunk) + here.valueBlock * N * kTileBytes, kTileBytes, here.scratch, here.warp, lane);
     }
     Engine::template wait<0>(d);
     Engine::template wait<0>(e);
@@ -341,7 +350,7 @@ __device__ __forceinline__ float reverseChunk(float (&state)[8 * N][4], Pending&
     Engine::commit();
     if (!kStatePass) {
         asOperand<T>(a, d);
-        storeImages(a, valueTiles<N>(p.buffers.dWrittenRhs, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, here.row(), 0, t);
+        storeImages(a, valueTiles<N>(p.buffers.dWrittenRhs, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, 0, here.scratch, here.warp, lane);
         scaleColumns(d, here.factors + 192, t); // dV = beta dX
         setPending<T>(pending, d, p, place, here);
     }
@@ -376,7 +385,7 @@ __device__ __forceinline__ void storeState(float (&state)[8 * N][4], float decay
             eachStateElement<8 * N, false>(state, here.channel(), kDim, here.lane, [&](float& x, std::size_t at) { x -= at / kDim == at % kDim ? decay : 0.0F; });
             std::uint32_t rounded[4 * N][4];
             asOperand<T>(rounded, state);
-            storeImages(rounded, p.transitions + (slot * N + here.valueBlock) * N * kTileBytes, here.row(), kTileBytes, here.t());
+            storeImages(rounded, p.transitions + (slot * N + here.valueBlock) * N * kTileBytes, kTileBytes, here.scratch, here.warp, here.lane);
             if (here.valueBlock == 0 && here.warp == 0 && here.lane == 0)
                 p.transitionDecay[slot] = decay;
         } else
