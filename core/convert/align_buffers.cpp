@@ -2,8 +2,6 @@
 
 #include "core/convert/align_buffers.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 namespace linnet::core {
 namespace {
 
@@ -76,7 +74,6 @@ AlignStep::Buffers::Buffers(const AlignGroupShape& shape, const PackedLayout& la
     normSums = at::zeros({shape.layers, kernels::kNormBlocks}, wide);
     if (backend != Backend::Kernels || !device.is_cuda())
         return;
-    const auto bytesOf = [&](std::size_t count) { return at::empty({static_cast<std::int64_t>(std::max<std::size_t>(count, 16))}, options.dtype(at::kByte)); };
     kernels::ShortConvolutionParams c;
     c.group = group(shape, shape.batch), c.width = layout.width;
     convolutionWorkspace = at::empty({kernels::shortConvolutionWorkspace(c)}, wide);
@@ -86,8 +83,8 @@ AlignStep::Buffers::Buffers(const AlignGroupShape& shape, const PackedLayout& la
     if (!ruleKernels(shape, compute, device))
         return;
     const auto rule = kernels::gatedDeltaRuleBytes(ruleShape(shape, compute, shape.batch));
-    ruleWorkspace = bytesOf(std::max(rule.forwardWorkspace, rule.backwardWorkspace) + 1024);
-    ruleSaved = bytesOf(rule.saved + 1024);
+    ruleWorkspace = Scratch(std::max(rule.forwardWorkspace, rule.backwardWorkspace), device);
+    ruleSaved = Scratch(rule.saved, device);
 }
 
 void AlignStep::Buffers::use(std::int64_t batch) {
@@ -95,16 +92,12 @@ void AlignStep::Buffers::use(std::int64_t batch) {
         *view = all.view(-1).narrow(0, 0, all.size(0) * batch * all.size(2) * all.size(3)).view({all.size(0), batch, all.size(2), all.size(3)});
 }
 
-void* AlignStep::Buffers::stream() const {
-    return m_device.is_cuda() ? c10::impl::VirtualGuardImpl(m_device.type()).getStream(m_device).native_handle() : nullptr;
-}
-
 kernels::LayerGroup AlignStep::Buffers::group(const AlignGroupShape& shape, std::int64_t batch) const {
     kernels::LayerGroup group;
     group.layers = shape.layers, group.batch = batch, group.tokens = shape.tokens;
     group.parameterStride = group.gradientStride = gradients.defined() ? gradients.size(1) : 0;
     group.dataType = dataType(m_compute);
-    group.stream = stream();
+    group.stream = currentStream(m_device);
     return group;
 }
 
@@ -159,7 +152,6 @@ kernels::GatedNormParams AlignStep::Buffers::norm(const at::Tensor& parameters, 
 kernels::GatedDeltaRuleParams AlignStep::Buffers::rule(const PackedLayout& layout, const AlignGroupShape& shape, std::int64_t batch, bool training) const {
     auto p = ruleShape(shape, m_compute, batch);
     const auto W = layout.width, T = shape.tokens;
-    const auto aligned = [](const at::Tensor& t) { return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(t.mutable_data_ptr()) + 1023) / 1024 * 1024); };
     p.q = a.const_data_ptr(), p.k = column(a, W), p.v = column(a, 2 * W);
     p.qStrides = p.kStrides = p.vStrides = {T * 3 * W, 3 * W, layout.headDim};
     p.g = g.const_data_ptr<float>(), p.beta = beta.const_data_ptr<float>();
@@ -167,8 +159,8 @@ kernels::GatedDeltaRuleParams AlignStep::Buffers::rule(const PackedLayout& layou
     p.dO = dO.const_data_ptr();
     p.dq = dHeads[0].mutable_data_ptr(), p.dk = dHeads[1].mutable_data_ptr(), p.dv = dHeads[2].mutable_data_ptr();
     p.dg = dg.mutable_data_ptr<float>(), p.dbeta = dbeta.mutable_data_ptr<float>();
-    p.workspace = aligned(ruleWorkspace), p.saved = training ? aligned(ruleSaved) : nullptr;
-    p.stream = stream();
+    p.workspace = ruleWorkspace.data(), p.saved = training ? ruleSaved.data() : nullptr;
+    p.stream = currentStream(m_device);
     return p;
 }
 

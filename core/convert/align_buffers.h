@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/convert/align_step.h"
+#include "core/mixers/kernel_call.h"
 
 #include "linnet/kernels/gated_delta_rule.h"
 #include "linnet/kernels/linear_layer.h"
@@ -25,11 +26,11 @@ struct AlignStep::Buffers {
     at::Tensor x, u, a, o, y, out, g, beta;
     at::Tensor dy, dO, du, dg, dbeta;
     std::array<at::Tensor, 3> dHeads;            // gradients of q, k, v
-    at::Tensor convolutionWorkspace, normWorkspace, ruleWorkspace, ruleSaved;
+    at::Tensor convolutionWorkspace, normWorkspace;
+    Scratch ruleWorkspace, ruleSaved;
     std::vector<at::Tensor> leaves;              // where automatic differentiation does the rule, or all between the products
     at::Tensor ruleOutput;
 
-    void* stream() const; // the current one; null on the CPU
     kernels::LayerGroup group(const AlignGroupShape& shape, std::int64_t batch) const;
     kernels::ShortConvolutionParams convolution(const at::Tensor& parameters, const PackedLayout& layout, const AlignGroupShape& shape, std::int64_t batch) const;
     kernels::GatesParams gates(const at::Tensor& parameters, const PackedLayout& layout, const AlignGroupShape& shape, std::int64_t batch) const;

@@ -4,6 +4,7 @@
 
 #include "core/base/result.h"
 #include "core/convert/align_buffers.h"
+#include "core/mixers/kernel_call.h"
 
 #include "linnet/kernels/gated_delta_rule.h"
 #include "linnet/kernels/linear_layer.h"
@@ -14,8 +15,7 @@ namespace {
 constexpr double kL2NormEps = 1e-6;
 
 void check(kernels::LaunchError error) {
-    if (error)
-        fail(ErrorCode::Internal, std::string("alignment kernel: ") + error);
+    checkLaunch(error, "alignment step");
 }
 
 // out = a b for [L, ., .]; out may be float32 where a and b are narrower: the sums are float32 in any case.
@@ -108,15 +108,18 @@ at::Tensor AlignStep::forward(std::int64_t batch, const at::Tensor& rows, const 
     if (m_backend == Backend::Kernels) {
         kernels::GatherRowsParams p;
         p.from = inputs.const_data_ptr(), p.to = b.x.mutable_data_ptr(), p.rows = rows.const_data_ptr<std::int32_t>(), p.step = step32(step);
-        p.count = L * batch, p.rowBytes = m_shape.tokens * hidden * static_cast<std::int64_t>(inputs.element_size()), p.stream = b.stream();
+        p.count = L * batch, p.rowBytes = m_shape.tokens * hidden * static_cast<std::int64_t>(inputs.element_size()), p.stream = currentStream(m_device);
         m_device.is_cuda() ? check(kernels::gatherRows(p)) : kernels::gatherRowsCpu(p);
     } else {
         auto x = b.x.view({L * batch, m_shape.tokens * hidden});
         at::index_select_out(x, inputs.view({L * m_shape.windows, -1}), 0, flatRows(rows, step));
     }
+    mark("gather");
     product(b.u.view({L, tokens, m_layout.rows}), b.x.view({L, tokens, hidden}), transposed(m_layout.inputs(b.rounded)));
+    mark("projections");
     between(batch, gradients);
     product(b.out.view({L, tokens, hidden}), b.y.view({L, tokens, m_layout.width}), transposed(m_layout.outputs(b.rounded)));
+    mark("output");
     return b.out;
 }
 
@@ -127,8 +130,10 @@ void AlignStep::backward(const at::Tensor& dOut) {
     product(b.dy.view({L, tokens, m_layout.width}), d, m_layout.outputs(b.rounded));
     if (m_settings.trainOutput)
         product(m_layout.outputs(b.gradients), transposed(d), b.y.view({L, tokens, m_layout.width}));
+    mark("output, back");
     betweenBackward();
     product(m_layout.inputs(b.gradients), transposed(b.du.view({L, tokens, m_layout.rows})), b.x.view({L, tokens, hidden}));
+    mark("projections, back");
 }
 
 // From u to y: everything that is no product with a weight.
@@ -136,6 +141,7 @@ void AlignStep::between(std::int64_t batch, bool gradients) {
     Buffers& b = *m_b;
     if (m_backend == Backend::Tensors) {
         b.tensorsBetween(parameters, m_layout, m_shape, batch, gradients);
+        mark("between");
         return;
     }
     auto convolution = b.convolution(parameters, m_layout, m_shape, batch);
@@ -143,9 +149,13 @@ void AlignStep::between(std::int64_t batch, bool gradients) {
     auto norm = b.norm(parameters, m_layout, m_shape, batch);
     if (m_device.is_cuda()) {
         check(kernels::shortConvolutionForward(convolution));
+        mark("convolution");
         check(kernels::gatesForward(gates));
+        mark("gates");
         rule(batch, gradients);
+        mark("rule");
         check(kernels::gatedNormForward(norm));
+        mark("norm");
     } else {
         kernels::shortConvolutionForwardCpu(convolution);
         kernels::gatesForwardCpu(gates);
@@ -158,6 +168,7 @@ void AlignStep::betweenBackward() {
     Buffers& b = *m_b;
     if (m_backend == Backend::Tensors) {
         b.tensorsBetweenBackward(m_layout, m_shape);
+        mark("between, back");
         return;
     }
     auto convolution = b.convolution(parameters, m_layout, m_shape, m_shape.batch);
@@ -167,9 +178,13 @@ void AlignStep::betweenBackward() {
         norm.dWeight = nullptr;
     if (m_device.is_cuda()) {
         check(kernels::gatedNormBackward(norm));
+        mark("norm, back");
         ruleBackward();
+        mark("rule, back");
         check(kernels::gatesBackward(gates));
+        mark("gates, back");
         check(kernels::shortConvolutionBackward(convolution));
+        mark("convolution, back");
     } else {
         kernels::gatedNormBackwardCpu(norm);
         ruleBackward();
@@ -294,10 +309,12 @@ void AlignStep::run() {
     Buffers& b = *m_b;
     const at::Tensor out = forward(m_shape.batch, b.rows, &b.step, true);
     loss(out, m_shape.batch, b.rows, &b.step, true); // the gradient takes the output's place
+    mark("loss");
     backward(b.out);
     update();
     restoreLocks();
     b.step.add_(1);
+    mark("update");
 }
 
 at::Tensor AlignStep::squareErrors(const at::Tensor& windows) {

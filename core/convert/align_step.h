@@ -41,8 +41,14 @@ public:
     // Sums over `windows` [1 or L, b] (b <= B, int32 on the device) of (o - target)^2 and target^2: [L, 2] float64. No gradients.
     at::Tensor squareErrors(const at::Tensor& windows);
 
+    std::function<void(const char* part)> onPart; // for benchmarks: called when a part of run() has been queued
+
 private:
     struct Buffers;
+    void mark(const char* part) const {
+        if (onPart)
+            onPart(part);
+    }
     at::Tensor forward(std::int64_t batch, const at::Tensor& rows, const at::Tensor* step, bool gradients);
     void backward(const at::Tensor& dOut);
     void between(std::int64_t batch, bool gradients);

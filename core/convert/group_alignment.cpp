@@ -4,6 +4,10 @@
 
 #include "core/evaluate/evaluate_model.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstdio>
+
 namespace linnet::core {
 namespace {
 
@@ -72,6 +76,7 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
     const auto& recipe = m_job.recipe;
     const auto N = hidden.size(0), T = hidden.size(1), piece = pieceSequences(teacher, T);
     const bool wanted = !group.layers.empty();
+    const auto begin = Clock::now();
     LayerCapture capture;
     if (wanted) {
         if (!group.align) {
@@ -98,8 +103,10 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
             rows.add_(feedForward(teacher, weights, rows));
         }
     }
+    count(m_seconds.capture, begin);
     if (!wanted)
         return;
+    const auto startBegin = Clock::now();
     if (!capture.x.is_alias_of(group.align->inputs(index))) {
         group.align->inputs(index).copy_(capture.x);
         group.align->targets(index).copy_(capture.target);
@@ -120,9 +127,11 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
         group.align->start(index, plainStart ? naive : initialLayer(context, recipe.preset));
     else
         group.align->restore(index, group.resumed[index]);
+    count(m_seconds.start, startBegin);
 }
 
 void GroupAlignment::align(Group& group) {
+    const auto begin = Clock::now();
     auto& run = m_job.run;
     const auto& recipe = m_job.recipe;
     AlignGroup& align = *group.align;
@@ -159,6 +168,7 @@ void GroupAlignment::align(Group& group) {
         m_finished.push_back(layer);
     }
     group.align.reset(); // its memory is the next group's
+    count(m_seconds.align, begin);
 }
 
 void GroupAlignment::writeInBackground(std::future<void>& job, const std::filesystem::path& file, const Mixers& mixers) {
@@ -171,6 +181,7 @@ void GroupAlignment::writeInBackground(std::future<void>& job, const std::filesy
 void GroupAlignment::keep(bool always) {
     if (!always && bytesOf(m_student) > kSmallFile && Clock::now() - m_lastWrite < kWriteEvery)
         return;
+    const auto begin = Clock::now();
     m_job.run.save(); // the losses first: a kill in between must not lose those of finished layers
     writeInBackground(m_studentWrite, m_studentFile, m_student);
     if (!m_naive.empty() && !m_naiveWrite.valid())
@@ -182,6 +193,13 @@ void GroupAlignment::keep(bool always) {
         m_job.run.removeAlign(layer);
     m_finished.clear();
     m_lastWrite = Clock::now();
+    count(m_seconds.files, begin);
+}
+
+void GroupAlignment::count(double& part, Clock::time_point begin) const {
+    if (const auto device = m_job.teacher.device(); device.is_cuda())
+        c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device.index());
+    part += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 void GroupAlignment::run(const std::filesystem::path& studentFile, const std::filesystem::path& naiveFile) {
@@ -231,6 +249,10 @@ void GroupAlignment::run(const std::filesystem::path& studentFile, const std::fi
         align(group);
         keep(l == last);
     }
+    char line[160];
+    std::snprintf(line, sizeof line, "%zu groups; teacher forward %.2f s, starts %.2f s, alignment %.2f s, files %.2f s", m_sizes.size(), m_seconds.capture,
+                  m_seconds.start, m_seconds.align, m_seconds.files);
+    m_job.run.log(line);
 }
 
 } // namespace linnet::core

@@ -24,11 +24,20 @@ struct GroupAlignmentJob {
     bool baselines;
 };
 
+struct GroupSeconds {
+    double capture = 0; // the teacher's forward
+    double start = 0;   // stage 1
+    double align = 0;
+    double files = 0;   // waiting for them
+};
+
 class GroupAlignment {
 public:
     GroupAlignment(const GroupAlignmentJob& job, std::uint64_t budget);
     // Everything that is not yet in the files; they are written now and then, and whole at the end.
     void run(const std::filesystem::path& studentFile, const std::filesystem::path& naiveFile);
+    const GroupSeconds& seconds() const { return m_seconds; }
+    const std::vector<std::int64_t>& sizes() const { return m_sizes; } // of the groups
 
 private:
     struct Group;
@@ -36,12 +45,14 @@ private:
     void capture(Group& group, std::size_t index, const LayerWeights& weights, at::Tensor& hidden, bool last);
     void align(Group& group);
     void keep(bool always);
+    void count(double& part, std::chrono::steady_clock::time_point begin) const; // waits for the device
     void writeInBackground(std::future<void>& job, const std::filesystem::path& file, const Mixers& mixers);
 
     GroupAlignmentJob m_job;
     std::vector<std::int64_t> m_sizes;
     std::filesystem::path m_studentFile, m_naiveFile;
     Mixers m_student, m_naive; // on the host
+    GroupSeconds m_seconds;
     std::future<void> m_studentWrite, m_naiveWrite;
     std::chrono::steady_clock::time_point m_lastWrite = std::chrono::steady_clock::now();
     std::vector<std::int64_t> m_finished; // layers whose alignment states may go once the student is written
