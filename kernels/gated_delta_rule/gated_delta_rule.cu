@@ -44,7 +44,7 @@ struct Shape {
 // Segments per sequence by a cost model, in microseconds on an H200 (gated_delta_rule.md has the measurements): a chunk of the scan and of
 // the state pass, a segment of the chain, what the two more launches cost; and how a wave of blocks fills the multiprocessors.
 std::int64_t chooseSegments(const GatedDeltaRuleParams& p, std::int64_t longest, std::int64_t sequences, std::int64_t N, int multiprocessors) {
-    const double scan = N == 1 ? 1.3 : 2.3, statePass = N == 1 ? 0.8 : 1.2, chain = N == 1 ? 0.8 : 2.0, launches = N == 1 ? 6.6 : 12.0;
+    const double scan = N == 1 ? 1.3 : 2.3, statePass = N == 1 ? 0.8 : 1.2, chain = N == 1 ? 0.8 : 5.0, launches = N == 1 ? 6.6 : 5.0;
     const auto waves = [&](std::int64_t blocks) { // at N = 1 two blocks share a multiprocessor, each at 1 / 1.75 of its speed
         if (N > 1)
             return static_cast<double>(over(blocks, multiprocessors));

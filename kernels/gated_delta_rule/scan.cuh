@@ -283,6 +283,8 @@ __device__ __forceinline__ float forwardChunk(float (&state)[8 * N][4], Pending&
             storeImages(b, valueTiles<N>(p.buffers.written, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, 0, here.scratch, here.warp, lane);
         Engine::template wait<0>(out);
         setPending<T>(pending, out, p, place, here);
+        if (N == 4) // no registers to wait in
+            flush<T>(pending, p, here);
     }
     Engine::template wait<0>(state);
     return decay;
@@ -353,6 +355,8 @@ __device__ __forceinline__ float reverseChunk(float (&state)[8 * N][4], Pending&
         storeImages(a, valueTiles<N>(p.buffers.dWrittenRhs, p.map, here.head, here.chunk) + here.valueBlock * kTileBytes, 0, here.scratch, here.warp, lane);
         scaleColumns(d, here.factors + 192, t); // dV = beta dX
         setPending<T>(pending, d, p, place, here);
+        if (N == 4)
+            flush<T>(pending, p, here);
     }
     Engine::template wait<0>(state);
     return decay;
