@@ -73,7 +73,8 @@ LinearLayer alignLayer(const AlignJob& job, AlignState& state) {
 
     state.parameters = mapped(state.parameters, [](const at::Tensor& t) { return t.detach().clone().requires_grad_(); });
     const auto trained = trainedParameters(state.parameters, settings);
-    const AlignLocks locks(state.parameters, job.recipe, job.layer, shape.headDim);
+    const AlignLocks locks(state.parameters, job.recipe, job.layer, shape.headDim, state.lockNorms);
+    state.lockNorms = locks.norms();
     const auto tokens = settings.batch * job.x.size(1);
     auto lastSave = Clock::now();
 

@@ -10,6 +10,7 @@ namespace linnet::core {
 struct AlignState {
     LinearLayer parameters;    // float32 masters
     std::vector<at::Tensor> first, second; // AdamW moments in the order of LinearLayer::names()
+    at::Tensor lockNorms;      // AlignLocks::norms(); undefined at the start and where nothing is locked
     std::int64_t step = 0;     // finished steps
     LinearLayer best;          // the state whose held-out loss was measured lowest
     std::int64_t bestStep = -1;

@@ -167,7 +167,7 @@ std::vector<std::int64_t> AlignGroup::groupSizes(std::int64_t count, const Align
 AlignGroup::AlignGroup(const AlignGroupJob& job)
     : m_job(job), m_step(job.shape, mixerSpec(job.recipe.mixer), job.recipe.align, job.device, job.compute, job.backend),
       m_heldOut(heldOutWindows(job.recipe.align, job.shape.windows)), m_training(job.shape.windows - m_heldOut),
-      m_measureEvery(std::max<std::int64_t>(job.recipe.align.steps / 8, 1)), m_lossFirst(job.layers.size()), m_lossLast(job.layers.size()) {
+      m_measureEvery(std::max<std::int64_t>(job.recipe.align.steps / 8, 1)), m_lockNorms(job.layers.size()), m_lossFirst(job.layers.size()), m_lossLast(job.layers.size()) {
     const auto options = m_step.parameters.options().dtype(at::kDouble);
     const std::int64_t L = job.shape.layers, measurements = job.recipe.align.steps / m_measureEvery + 2;
     m_best = at::zeros_like(m_step.parameters);
@@ -199,6 +199,7 @@ void AlignGroup::restore(std::size_t index, const AlignState& state) {
     layout.write(m_best[row], state.best);
     m_bestStep[row].fill_(state.bestStep);
     m_bestLoss[row].fill_(state.bestStep < 0 ? std::numeric_limits<double>::infinity() : state.bestLoss);
+    m_lockNorms[index] = state.lockNorms;
     m_lossFirst[index] = state.lossFirst;
     m_lossLast[index] = state.lossLast;
     m_done = state.step;
@@ -215,6 +216,7 @@ AlignState AlignGroup::state(std::size_t index) const {
     state.step = m_done;
     state.bestStep = m_bestStep[row].item<std::int64_t>();
     state.bestLoss = state.bestStep < 0 || m_heldOut == 0 ? 0 : m_bestLoss[row].item<double>();
+    state.lockNorms = m_lockNorms[index];
     state.lossFirst = m_lossFirst[index];
     state.lossLast = m_lossLast[index];
     return state;
@@ -268,7 +270,8 @@ void AlignGroup::run(const AlignGroupEvents& events) {
     std::vector<AlignLocks> locks;
     for (std::size_t l = 0; l < m_job.layers.size(); ++l) {
         LinearLayer views = m_step.layout().views(m_step.parameters[static_cast<std::int64_t>(l)]);
-        locks.emplace_back(views, m_job.recipe, m_job.layers[l], m_job.shape.linear.headDim);
+        locks.emplace_back(views, m_job.recipe, m_job.layers[l], m_job.shape.linear.headDim, m_lockNorms[l]);
+        m_lockNorms[l] = locks.back().norms();
     }
     m_step.begin(batchRows(), settings.steps, m_done, std::move(locks));
 

@@ -30,7 +30,8 @@ public:
     explicit AlignGroup(const AlignGroupJob& job);
     ~AlignGroup();
 
-    // The compute type for a teacher's dtype on a device: bfloat16 on a GPU, float32 on the CPU.
+    // bfloat16 on a GPU for teachers of any dtype, float32 on the CPU. Measured on SmolLM2-135M, layers 6 and 21, 100 steps of 4 x 256:
+    // the masters' held-out relative loss in float32 is .25318 and .19313 after float32 steps, .25320 and .19316 after bfloat16 ones.
     static at::ScalarType computeType(at::Device device, at::ScalarType teacher);
     // Layers that fit into `budget` bytes, at least one; then `count` layers in groups of nearly the same size.
     static std::vector<std::int64_t> groupSizes(std::int64_t count, const AlignGroupShape& shape, at::Device device, at::ScalarType compute, std::uint64_t budget);
@@ -59,6 +60,7 @@ private:
     at::Tensor m_best;                          // [L, total]
     at::Tensor m_bestLoss, m_bestStep;          // [L] float64, int64 (-1: none)
     at::Tensor m_heldOutLosses;                 // [measurements, L, 2] float64: loss, relative loss
+    std::vector<at::Tensor> m_lockNorms;        // by layer
     std::vector<double> m_lossFirst, m_lossLast;
 };
 

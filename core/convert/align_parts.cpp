@@ -43,7 +43,7 @@ std::int64_t heldOutWindows(const AlignSettings& settings, std::int64_t windows)
     return std::clamp<std::int64_t>(std::llround(settings.heldOut * static_cast<double>(windows)), 1, std::min(kMaxHeldOut, windows - 1));
 }
 
-AlignLocks::AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim) {
+AlignLocks::AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim, const at::Tensor& norms) {
     const auto found = recipe.targets.find(index);
     if (found == recipe.targets.end())
         return;
@@ -57,7 +57,8 @@ AlignLocks::AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t in
             freeze(layer.gProj.narrow(0, head * headDim, headDim));
         if (target.locked.contains("value_scale")) {
             const at::Tensor columns = layer.oProj.detach().narrow(1, head * headDim, headDim);
-            m_norms.emplace_back(columns, columns.norm());
+            const auto which = std::ssize(m_norms);
+            m_norms.emplace_back(columns, norms.defined() && which < norms.size(0) ? norms[which].to(columns.device()) : columns.norm());
         }
     }
 }
@@ -67,6 +68,13 @@ void AlignLocks::restore() const {
         live.copy_(value);
     for (const auto& [columns, norm] : m_norms)
         columns.mul_(norm / columns.norm().clamp_min(1e-12));
+}
+
+at::Tensor AlignLocks::norms() const {
+    std::vector<at::Tensor> values;
+    for (const auto& [columns, norm] : m_norms)
+        values.push_back(norm);
+    return values.empty() ? at::Tensor() : at::stack(values);
 }
 
 std::vector<at::Tensor> AlignLocks::touched() const {

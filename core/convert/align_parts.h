@@ -17,8 +17,10 @@ std::int64_t heldOutWindows(const AlignSettings& settings, std::int64_t windows)
 // Rows that a locked target freezes; a locked value scale keeps the norm of its o_proj columns.
 class AlignLocks {
 public:
-    AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim); // keeps views of `layer`
+    // Keeps views of `layer`. `norms`: what norms() gave when the alignment began, so that a resumed one keeps the very same; undefined then.
+    AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim, const at::Tensor& norms = {});
     void restore() const;
+    at::Tensor norms() const; // of the columns with a locked norm; undefined where there are none
     std::vector<at::Tensor> touched() const; // views of what restore() writes
 
 private:

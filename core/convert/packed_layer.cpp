@@ -62,8 +62,7 @@ void PackedLayout::write(const at::Tensor& row, const LinearLayer& layer) const 
 
 LinearLayer PackedLayout::read(const at::Tensor& row, at::Device device) const {
     const at::NoGradGuard noGradients;
-    const at::Tensor copy = row.device() == device ? row.clone() : row.to(device);
-    return mapped(views(copy), [](const at::Tensor& view) { return view.clone(); });
+    return views(row.device() == device ? row.clone() : row.to(device));
 }
 
 } // namespace linnet::core

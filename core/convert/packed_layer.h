@@ -26,7 +26,7 @@ struct PackedLayout {
 
     LinearLayer views(const at::Tensor& row) const;             // of one row [total], live
     void write(const at::Tensor& row, const LinearLayer& layer) const;
-    LinearLayer read(const at::Tensor& row, at::Device device) const; // copies
+    LinearLayer read(const at::Tensor& row, at::Device device) const; // views of one copy
 };
 
 } // namespace linnet::core

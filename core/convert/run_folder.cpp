@@ -121,6 +121,8 @@ void RunFolder::saveAlign(std::int64_t layer, const AlignState& state) {
         tensors.emplace_back("first." + names[i], state.first[i]);
         tensors.emplace_back("second." + names[i], state.second[i]);
     }
+    if (state.lockNorms.defined())
+        tensors.emplace_back("lock_norms", state.lockNorms);
     saveTensors(file(tensorsName), tensors);
     const auto small = file(alignName(layer) + ".json");
     const std::string previous = std::filesystem::exists(small) ? readJsonFile(small).at("tensors").get<std::string>() : "";
@@ -147,6 +149,8 @@ bool RunFolder::loadAlign(std::int64_t layer, at::Device device, AlignState& sta
         state.first.push_back(tensors.at("first." + name));
         state.second.push_back(tensors.at("second." + name));
     }
+    if (const auto norms = tensors.find("lock_norms"); norms != tensors.end())
+        state.lockNorms = norms->second;
     state.step = json.at("step").get<std::int64_t>();
     state.bestStep = json.at("best_step").get<std::int64_t>();
     state.bestLoss = json.at("best_loss").get<double>();

@@ -272,13 +272,17 @@ private Q_SLOTS:
             for (const int step : {-1, 0, 6, 15})
                 QTest::newRow(qPrintable(QString("%1, step %2").arg(preset).arg(step))) << preset << step << kBudget;
         QTest::newRow("groups of one, second group") << "naive" << 9 << std::uint64_t(1);
+        QTest::newRow("locked, in a group") << "locked" << 6 << kBudget;
+        QTest::newRow("locked, by layer") << "locked" << 6 << std::uint64_t(0);
     }
     void stopAndResume() {
         QFETCH(QString, preset);
         QFETCH(int, step);
         QFETCH(std::uint64_t, bytes);
-        Recipe recipe = m_teachers.recipe("llama", "layers:0,2", preset.toStdString());
+        Recipe recipe = m_teachers.recipe("llama", "layers:0,2", preset == "locked" ? "naive" : preset.toStdString());
         recipe.align.steps = 16;
+        if (preset == "locked")
+            recipe.targets[1][2] = recipe.targets[3][5] = HeadTarget{12.0, 0.3, 1.5, 0.7, {"half_life", "beta", "value_scale", "output_gate"}};
         const auto folder = run(QTest::currentDataTag()), undisturbed = run("undisturbed " + preset.toStdString() + std::to_string(bytes));
         if (!fs::exists(undisturbed)) {
             const auto made = convertInGroups(undisturbed, recipe, bytes);
