@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreadsOf<N>, kBlocksOf<N>) hopperScanKernel(
     if (thread == 0) {
         for (int i = 0; i < kStages; ++i) {
             device::barrierInit(full + i, 1);
-            device::barrierInit(empty + i, 4 * kGroups);
+            device::barrierInit(empty + i, 128 * kGroups);
         }
         device::barrierInitFence();
     }
@@ -143,9 +143,7 @@ __global__ void __launch_bounds__(kThreadsOf<N>, kBlocksOf<N>) hopperScanKernel(
             else
                 decay *= reverseChunk<T, N, kStatePass, GroupEngine>(state, pending, p, tiles, place, here);
             walk.step(kDirection == kForward ? 1 : -1);
-            __syncwarp();
-            if (here.lane == 0)
-                device::barrierArrive(empty + stageIndex);
+            device::barrierArrive(empty + stageIndex); // by every thread: each says that its own reads are over
         }
         if (!kStatePass)
             flush<T>(pending, p, here);
