@@ -18,18 +18,14 @@ at::Tensor onDevice(const at::Tensor& tensor, const Model& model) {
     return tensor.to(model.device(), at::kFloat);
 }
 
-// Parameters that the teacher does not have, drawn as flash-linear-attention does; the order of the draws is part of the seed.
-void drawNewParameters(LinearLayer& layer, const LayerContext& context) {
+void setNewParameters(LinearLayer& layer, const LayerContext& context) {
     const auto& config = context.teacher.config();
-    at::Generator generator = at::detail::createCPUGenerator(1000 * context.recipe.seed + static_cast<std::uint64_t>(context.layer));
-    const auto uniform = [&](double low, double high) { return at::rand({config.heads}, generator) * (high - low) + low; };
-    const auto normal = [&](std::int64_t rows) { return onDevice(at::randn({rows, config.hiddenSize}, generator) * 0.02, context.teacher); };
-    const at::Tensor dt = uniform(std::log(1e-3), std::log(1e-1)).exp().clamp_min(1e-4);
-    layer.aProj = normal(config.heads);
-    layer.bProj = normal(config.heads);
-    layer.gProj = normal(config.heads * config.headDim);
-    layer.aLog = onDevice(uniform(1e-4, 16).log(), context.teacher);
-    layer.dtBias = onDevice(dt + at::log(-at::expm1(-dt)), context.teacher);
+    const NewParameters drawn = context.drawn ? *context.drawn : drawNewParameters(config, context.recipe.seed, context.layer);
+    layer.aProj = onDevice(drawn.aProj, context.teacher);
+    layer.bProj = onDevice(drawn.bProj, context.teacher);
+    layer.gProj = onDevice(drawn.gProj, context.teacher);
+    layer.aLog = onDevice(drawn.aLog, context.teacher);
+    layer.dtBias = onDevice(drawn.dtBias, context.teacher);
     layer.oNorm = onDevice(at::ones({config.headDim}), context.teacher);
 }
 
@@ -215,12 +211,27 @@ InputMoments inputMoments(const at::Tensor& x) {
     return {mean / count, second};
 }
 
+// The order of the draws is part of the seed.
+NewParameters drawNewParameters(const ModelConfig& config, std::uint64_t seed, std::int64_t layer) {
+    at::Generator generator = at::detail::createCPUGenerator(1000 * seed + static_cast<std::uint64_t>(layer));
+    const auto uniform = [&](double low, double high) { return at::rand({config.heads}, generator) * (high - low) + low; };
+    const auto normal = [&](std::int64_t rows) { return at::randn({rows, config.hiddenSize}, generator) * 0.02; };
+    NewParameters drawn;
+    const at::Tensor dt = uniform(std::log(1e-3), std::log(1e-1)).exp().clamp_min(1e-4);
+    drawn.aProj = normal(config.heads);
+    drawn.bProj = normal(config.heads);
+    drawn.gProj = normal(config.heads * config.headDim);
+    drawn.aLog = uniform(1e-4, 16).log();
+    drawn.dtBias = dt + at::log(-at::expm1(-dt));
+    return drawn;
+}
+
 LinearLayer initialLayer(const LayerContext& context, const std::string& preset) {
     const at::NoGradGuard noGradients;
     LinearLayer layer;
     const bool reference = preset == "reference";
     copyProjections(layer, context, reference);
-    drawNewParameters(layer, context);
+    setNewParameters(layer, context);
     if (preset == "zero-gate")
         layer.gProj.zero_();
     else if (preset == "small-gate")

@@ -24,6 +24,14 @@ struct InputMoments {
 };
 InputMoments inputMoments(const at::Tensor& x);
 
+// Parameters that the teacher does not have, drawn as flash-linear-attention draws them; float32 on the host.
+struct NewParameters {
+    at::Tensor aProj, bProj; // [H, hidden]
+    at::Tensor gProj;        // [H*D, hidden]
+    at::Tensor aLog, dtBias; // [H]
+};
+NewParameters drawNewParameters(const ModelConfig& config, std::uint64_t seed, std::int64_t layer);
+
 // Everything of one layer that a start depends on.
 struct LayerContext {
     const Model& teacher;
@@ -33,6 +41,7 @@ struct LayerContext {
     const LayerCapture& capture;
     const InputMoments& moments;
     const Profile* profile; // of the calibration windows; needed by `paper` and by the folded RoPE only
+    const NewParameters* drawn = nullptr; // null: drawn where they are needed
 };
 
 // float32 parameters on the teacher's device: projections copied block-wise, new parameters by `preset`, then the recipe's targets.

@@ -113,13 +113,14 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
     }
     const auto layer = group.layers[index];
     const auto moments = needsMoments(recipe, teacher.config(), layer) ? inputMoments(capture.x) : InputMoments{};
-    const LayerContext context{teacher, weights, layer, recipe, capture, moments, m_job.profile};
+    const NewParameters drawn = m_drawn.at(layer).get();
+    const LayerContext context{teacher, weights, layer, recipe, capture, moments, m_job.profile, &drawn};
     const bool plainStart = recipe.preset == "naive" && !recipe.targets.contains(layer);
     LinearLayer naive;
     if (m_job.baselines || (plainStart && group.resumed.empty())) {
         Recipe plain = recipe; // the baseline knows nothing of a person's targets
         plain.targets.clear();
-        naive = initialLayer({teacher, weights, layer, plain, capture, moments, m_job.profile}, "naive");
+        naive = initialLayer({teacher, weights, layer, plain, capture, moments, m_job.profile, &drawn}, "naive");
     }
     if (m_job.baselines)
         m_naive[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), onHost(naive)};
@@ -231,6 +232,8 @@ void GroupAlignment::run(const std::filesystem::path& studentFile, const std::fi
     }
     if (last < 0)
         return;
+    for (const auto& [layer, where] : place) // on other cores, while the teacher runs: a wide layer's draws take 50 ms
+        m_drawn[layer] = std::async(std::launch::async, [&config = teacher.config(), seed = m_job.recipe.seed, layer = layer] { return drawNewParameters(config, seed, layer); });
     const at::Tensor ids = windowTensor(m_job.calibration, teacher.device());
     const auto N = ids.size(0), piece = pieceSequences(teacher, ids.size(1));
     at::Tensor hidden = at::empty({N, ids.size(1), teacher.config().hiddenSize}, at::TensorOptions(teacher.device()).dtype(teacher.dtype()));

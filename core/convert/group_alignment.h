@@ -54,6 +54,7 @@ private:
     Mixers m_student, m_naive; // on the host
     GroupSeconds m_seconds;
     std::future<void> m_studentWrite, m_naiveWrite;
+    std::map<std::int64_t, std::future<NewParameters>> m_drawn; // by layer
     std::chrono::steady_clock::time_point m_lastWrite = std::chrono::steady_clock::now();
     std::vector<std::int64_t> m_finished; // layers whose alignment states may go once the student is written
 };
