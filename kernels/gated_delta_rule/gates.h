@@ -3,10 +3,14 @@
 
 #include "../cuda/device.h"
 
+#include <type_traits>
+
 namespace linnet::kernels::gdr {
 
 constexpr float kLog2E = 1.4426950408889634F;
-constexpr float kSmallestBeta = 1e-12F; // dbeta = dX . V' / beta: V' is proportional to beta, so a tiny one is as exact as any
+// What beta is raised to: dbeta = dX . V' / beta, and V' is proportional to beta, so a tiny one is as exact as any, unless V' falls below
+// the smallest normal float16 on its way.
+template <class T> __device__ inline float smallestBeta() { return std::is_same_v<T, Float16> ? 0x1p-14F : 1e-12F; }
 // Log decay of one token, in log2 units, from here on counts as a reset: exp2(-160) is 0 in float32. Without the bound -inf would make
 // (-inf) - (-inf), and one token of -1e4 would cost the differences of all later sums of the chunk their digits.
 constexpr float kStrongestDecay = -160.0F;

@@ -51,7 +51,7 @@ struct ChunkBuffers {
     // the chunk's count are 0 in P and those of the identity in T.
     unsigned char* solveAttention = nullptr;
     // gates [H][C][4][64]: G = cumulative log decay within the chunk times log2(e) (so exp(G_i - G_j) = exp2 of the difference),
-    // beta (at least 1e-12), query factor (scale, over q's norm where asked), key factor (1, or over k's norm).
+    // beta (at least 1e-12, for Float16 2^-14), query factor (scale, over q's norm where asked), key factor (1, or over k's norm).
     // Beyond the count: G of the last token, beta 0, factors 0.
     float* gates = nullptr;
     unsigned char* written = nullptr;  // V' transposed: [H][C][N] images, rows = value channel, columns = token

@@ -59,6 +59,7 @@ __device__ __forceinline__ void fetch(unsigned char* tiles, const void* source, 
 }
 
 // Warp 0: lane l takes tokens l and l + 32. gates[0..63] = G, gates[64..] = beta.
+template <class T>
 __device__ __forceinline__ void makeGates(float* gates, const PrepareParams& p, int head, int count, float (&raw)[2], float (&beta)[2]) {
     const int lane = static_cast<int>(threadIdx.x) & 31;
     float sum[2];
@@ -67,7 +68,7 @@ __device__ __forceinline__ void makeGates(float* gates, const PrepareParams& p, 
         const bool valid = lane + 32 * i < count;
         sum[i] = valid ? logDecay(raw[i], p.aLog, p.dtBias, head) : 0.0F;
         const float strength = writeStrength(beta[i], p.betaIsLogit);
-        gates[kChunk + 32 * i + lane] = !valid ? 0.0F : strength < kSmallestBeta ? kSmallestBeta : strength;
+        gates[kChunk + 32 * i + lane] = !valid ? 0.0F : strength < smallestBeta<T>() ? smallestBeta<T>() : strength;
     }
 #pragma unroll
     for (int step = 1; step < 32; step *= 2)
@@ -247,7 +248,7 @@ __global__ void __launch_bounds__(kThreads, N == 4 ? 3 : 6) prepareKernel(const 
     fetch<N>(q, qSource, p.qStrides.token, place.count, p.headDim);
     device::copyAsyncCommit();
     if (warp == 0)
-        makeGates(gates, p, head, place.count, raw, beta);
+        makeGates<T>(gates, p, head, place.count, raw, beta);
     device::copyAsyncWait<0>();
     __syncthreads(); // 1: K, Q, G and beta are here
 

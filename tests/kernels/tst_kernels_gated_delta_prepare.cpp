@@ -113,7 +113,7 @@ Expected expected(const Inputs& in, bool fused, const gdr::ChunkPlace& place, in
             const auto at = static_cast<std::size_t>((place.batch * p.tokens + place.token + i) * p.heads + head);
             const double x = in.g[at];
             sum += std::max(-160.0, kLog2E * (fused ? -std::exp(in.aLog[head]) * std::log1p(std::exp(x + in.dtBias[head])) : x));
-            e.gates[1][i] = std::max(1e-12, p.betaIsLogit ? 1 / (1 + std::exp(-static_cast<double>(in.beta[at]))) : in.beta[at]);
+            e.gates[1][i] = std::max(p.dataType == DataType::Float16 ? 0x1p-14 : 1e-12, p.betaIsLogit ? 1 / (1 + std::exp(-static_cast<double>(in.beta[at]))) : in.beta[at]);
         }
         e.gates[0][i] = sum;
     }

@@ -20,7 +20,7 @@ namespace {
 struct Case {
     int64_t batch = 1, tokens = 64, heads = 2, kvHeads = 2, dim = 64, segmentChunks = 0;
     DataType type = DataType::BFloat16;
-    bool fused = false, states = true;
+    bool fused = false, states = true, gaps = false; // gaps: every other token has beta 0
     double decay = 1, betaLow = 0, betaHigh = 1, alike = 0; // log decay per token up to `decay`; alike: share of all keys that is the same
     std::vector<int64_t> lengths = {};
 };
@@ -109,6 +109,8 @@ Problem draw(const Case& c) {
         for (std::size_t i = 0; i < p.g.size(); ++i) {
             p.g[i] = static_cast<float>(-c.decay) * uniform(random);
             p.beta[i] = static_cast<float>(c.betaLow + (c.betaHigh - c.betaLow) * uniform(random));
+            if (c.gaps && i / static_cast<std::size_t>(c.heads) % 2 == 1)
+                p.beta[i] = 0;
         }
     p.aLog = normals(c.heads), p.dtBias = normals(c.heads);
     p.sequences = c.lengths.empty() ? c.batch : std::ssize(c.lengths);
@@ -220,6 +222,8 @@ void TestGatedDeltaRule::agrees_data() {
     QTest::newRow("no states") << Case{.tokens = 130, .states = false};
     QTest::newRow("float16") << Case{.tokens = 130, .type = DataType::Float16};
     QTest::newRow("float16, D 128") << Case{.tokens = 70, .dim = 128, .type = DataType::Float16};
+    QTest::newRow("every other beta 0") << Case{.tokens = 70, .gaps = true};
+    QTest::newRow("float16, every other beta 0") << Case{.tokens = 70, .type = DataType::Float16, .gaps = true};
     QTest::newRow("packed") << Case{.tokens = 200, .lengths = {70, 0, 1, 129}};
     QTest::newRow("packed, segments") << Case{.tokens = 200, .segmentChunks = 1, .lengths = {70, 0, 1, 129}};
     QTest::newRow("no decay") << Case{.tokens = 300, .decay = 0};

@@ -12,7 +12,7 @@ namespace linnet::kernels {
 
 struct GatedDeltaRuleParams {
     // q [batch, tokens, heads, headDim], k and v [batch, tokens, kvHeads, headDim] in dataType (Float16 or BFloat16);
-    // g and beta float32 [batch, tokens, heads], contiguous.
+    // g and beta float32 [batch, tokens, heads], contiguous; 0 <= beta, and in chunks one below 1e-12 (Float16: 2^-14) counts as that.
     const void *q = nullptr, *k = nullptr, *v = nullptr;
     const float *g = nullptr, *beta = nullptr;
     TokenStrides qStrides, kStrides, vStrides;
