@@ -19,7 +19,7 @@ using torch::autograd::variable_list;
 at::Tensor aligned(const at::Tensor& t) { // what the kernels can read: contiguous channels, strides in 16-byte steps
     const auto fits = [](std::int64_t stride) { return stride % 8 == 0; };
     const bool good = t.stride(3) == 1 && fits(t.stride(0)) && fits(t.stride(1)) && fits(t.stride(2)) && reinterpret_cast<std::uintptr_t>(t.const_data_ptr()) % 16 == 0;
-    return good ? t : t.contiguous();
+    return good ? t : t.clone(at::MemoryFormat::Contiguous); // contiguous() would hand back one that starts at an odd element, or of one token
 }
 
 const float* floats(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
