@@ -2,6 +2,8 @@
 
 #include "core/convert/align_buffers.h"
 
+#include <c10/core/DeviceGuard.h>
+
 namespace linnet::core {
 namespace {
 
@@ -59,6 +61,7 @@ std::uint64_t AlignStep::Buffers::bytes(const AlignGroupShape& shape, const Pack
 
 AlignStep::Buffers::Buffers(const AlignGroupShape& shape, const PackedLayout& layout, at::ScalarType compute, at::Device device, Backend backend)
     : m_device(device), m_compute(compute) {
+    const c10::DeviceGuard guard(device); // the rule's scratch depends on the current device, as its launches do
     const at::TensorOptions options(device);
     const auto wide = options.dtype(at::kFloat);
     std::vector<at::Tensor*> views{&x, &u, &a, &o, &y, &out, &g, &beta, &dy, &dO, &du, &dg, &dbeta, &dHeads[0], &dHeads[1], &dHeads[2]};

@@ -6,6 +6,7 @@
 #include "linnet/kernels/attention_statistics.h"
 #include "linnet/kernels/gated_delta_rule.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -147,6 +148,7 @@ Ceilings measureCeilings(const at::Device& device, const Control& control) {
 }
 
 std::vector<BenchmarkRow> cudaStatisticsRows(const at::Device& device, const Ceilings& ceilings, const Control& control) {
+    const c10::DeviceGuard guard(device);
     std::vector<BenchmarkRow> rows;
     for (const auto& [H, K, D] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{9, 3, 64}, {12, 2, 128}})
         for (const std::int64_t T : {2048, 8192}) {
@@ -182,6 +184,7 @@ std::vector<BenchmarkRow> cudaStatisticsRows(const at::Device& device, const Cei
 }
 
 std::vector<BenchmarkRow> cudaRuleRows(const at::Device& device, const Ceilings& ceilings, const Control& control) {
+    const c10::DeviceGuard guard(device);
     std::vector<BenchmarkRow> rows;
     for (const RuleShape& s : {RuleShape{4, 256, 9, 64},
                                {4, 256, 12, 128},

@@ -8,6 +8,7 @@
 
 #include "linnet/kernels/gated_delta_rule.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace linnet::core {
@@ -57,6 +58,7 @@ class KernelRule : public torch::autograd::Function<KernelRule> {
 public:
     static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g, const at::Tensor& beta,
                                  const std::optional<at::Tensor>& state, bool normalise, double scale) {
+        const c10::DeviceGuard guard(q.device()); // a launch wants its stream's device to be the current one
         const Inputs in{aligned(q), aligned(k), aligned(v), asFloat(g), asFloat(beta), asFloat(state.value_or(at::Tensor()))};
         auto p = params(in, normalise, scale);
         const auto bytes = kernels::gatedDeltaRuleBytes(p);
@@ -77,6 +79,7 @@ public:
     static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
         const auto s = ctx->get_saved_variables();
         const Inputs in{s[0], s[1], s[2], s[3], s[4], s[5]};
+        const c10::DeviceGuard guard(in.q.device());
         const Scratch saved(s[6]);
         auto p = params(in, ctx->saved_data["normalise"].toBool(), ctx->saved_data["scale"].toDouble());
         const Scratch workspace(kernels::gatedDeltaRuleBytes(p).backwardWorkspace, in.q.device());
@@ -121,6 +124,7 @@ RecurrenceOutputs chunkKernels(const MixerSpec& spec, const RecurrenceInputs& in
 }
 
 RecurrenceOutputs stepKernel(const MixerSpec& spec, const RecurrenceInputs& in, const ChunkKernelOptions& options) {
+    const c10::DeviceGuard guard(in.q.device());
     const Inputs inputs{aligned(in.q), aligned(in.k), aligned(in.v), asFloat(decayOf(spec, in)), asFloat(writeOf(spec, in)), asFloat(in.state)};
     auto p = params(inputs, options.normalise, options.scale);
     RecurrenceOutputs result;
