@@ -45,11 +45,14 @@ public:
     ~SideStream() {
         if (!m_before)
             return;
-        const c10::impl::VirtualGuardImpl guard(m_before->device_type());
-        c10::Event done(m_before->device_type());
-        done.record(guard.getStream(m_before->device()));
-        m_guard.reset();
-        done.block(*m_before);
+        try {
+            const c10::impl::VirtualGuardImpl guard(m_before->device_type());
+            c10::Event done(m_before->device_type());
+            done.record(guard.getStream(m_before->device()));
+            m_guard.reset();
+            done.block(*m_before);
+        } catch (const std::exception&) { // a device in error: the exception on its way, or the next call, says so
+        }
     }
     SideStream(const SideStream&) = delete;
     SideStream& operator=(const SideStream&) = delete;
