@@ -74,10 +74,10 @@ std::optional<kernels::DataType> kernelType(at::ScalarType type) {
     }
 }
 
-// Nothing where the kernel refuses: a head dimension that it has no form for, or a build without it.
+// Nothing where the kernel refuses: a head dimension that it has no form for, channels apart, or a build without it.
 std::optional<LayerStatistics> onGpu(const ModelConfig& config, const LayerWeights& layer, const QueryKeyValue& qkv, int binsPerOctave) {
     const auto type = kernelType(qkv.q.scalar_type());
-    if (!type || !kernels::cudaKernelsBuilt())
+    if (!type || !kernels::cudaKernelsBuilt() || qkv.q.stride(-1) != 1 || qkv.k.stride(-1) != 1 || qkv.v.stride(-1) != 1)
         return std::nullopt;
     const auto device = qkv.q.device();
     const c10::DeviceGuard guard(device);
