@@ -63,7 +63,7 @@ void copyProjections(LinearLayer& layer, const LayerContext& context, bool scram
     at::Tensor qkv = onDevice(attention.qkv, context.teacher);
     if (attention.qkvBias.defined() && context.recipe.biasTreatment == "fold") {
         // least squares of the constant b on x: dW = b m' (Sigma + lambda I)^-1
-        const at::Tensor row = at::linalg_solve(context.moments.second, context.moments.mean.unsqueeze(-1)).squeeze(-1);
+        const at::Tensor row = context.moments.solve(context.moments.mean);
         qkv = qkv + at::outer(onDevice(attention.qkvBias, context.teacher), onDevice(row, context.teacher));
     }
     const auto queryRows = config.heads * config.headDim, keyRows = config.kvHeads * config.headDim;
@@ -191,8 +191,12 @@ void applyTargets(LinearLayer& layer, const LayerContext& context) {
 
 } // namespace
 
+at::Tensor InputMoments::solve(const at::Tensor& rhs) const { // Cholesky: symmetric, and the addition to the diagonal keeps it positive
+    return at::cholesky_solve(rhs.unsqueeze(-1), at::linalg_cholesky(second)).squeeze(-1);
+}
+
 at::Tensor InputMoments::unitRow() const {
-    const at::Tensor row = at::linalg_solve(second, mean.unsqueeze(-1)).squeeze(-1);
+    const at::Tensor row = solve(mean);
     return row / mean.dot(row);
 }
 

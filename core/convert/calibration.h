@@ -21,6 +21,7 @@ struct InputMoments {
     at::Tensor second; // [hidden, hidden], 1e-5 of its mean diagonal added
     // The least-variance row w with mean(w x) = 1: second^-1 mean / (mean' second^-1 mean). [hidden]
     at::Tensor unitRow() const;
+    at::Tensor solve(const at::Tensor& rhs) const; // second^-1 rhs, both [hidden]
 };
 InputMoments inputMoments(const at::Tensor& x);
 

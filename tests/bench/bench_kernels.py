@@ -31,7 +31,7 @@ parser.add_argument("--dims", default="", help="only these, e.g. 64")
 parser.add_argument("--only", default="", help="only rows whose text holds this, e.g. 'T8192'")
 parser.add_argument("--gqa", action="store_true", help="key/value heads of the models; FLA gets them expanded beforehand")
 parser.add_argument("--fused", action="store_true", help="gate, sigmoid and L2 normalisation inside, for both")
-parser.add_argument("--errors", action="store_true", help="error table first")
+parser.add_argument("--errors", action="store_true", help="error table after the times; FLA compiles for minutes more")
 parser.add_argument("--no-fla", action="store_true")
 parser.add_argument("--wheels", help="folder with FLA's wheels, where it isn't installed")
 parser.add_argument("--precompile", type=int, default=8, help="processes that compile FLA's kernels beforehand; 0: none")
@@ -276,13 +276,13 @@ if fla and options.precompile and {"rule", "step"} & set(operations):
 ceilings = Ceilings(device)
 about |= {"copy_gb_per_s": ceilings.copy / 1e9, "matmul_bf16_tflop_per_s": ceilings.matmul / 1e12}
 print(", ".join(f"{key} {value:.0f}" if isinstance(value, float) else f"{key} {value}" for key, value in about.items()), flush=True)
-failed = False
-if options.errors:
-    found, failed = rule_errors.table(library, fla, options.only, small=library.emulated)
-    rows += found
 for name, measure in (("rule", rule_rows), ("step", step_rows), ("statistics", statistics_rows)):
     if name in operations:
         measure(fla, ceilings)
+failed = False
+if options.errors:  # last: FLA compiles anew for each of its shapes, on one core
+    found, failed = rule_errors.table(library, fla, options.only, small=library.emulated)
+    rows += found
 if options.json:
     pathlib.Path(options.json).write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 sys.exit(1 if failed else 0)
