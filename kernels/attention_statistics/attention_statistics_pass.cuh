@@ -90,8 +90,10 @@ __global__ void __launch_bounds__(PassShape<T, kDim>::Tiles::kThreads, PassShape
                 maskScores<S>(s, warpRow + lane() / 4, firstKey, g.sinkKeys, sink + lane() / 4);
             if (measure)
                 raiseMaxima<S>(g, rows, o, s, mass, warpRow + S::kWarpRows - 1 - firstKey, row);
-            measure = weigh<S>(rows, s, g.scale, sums);
-            if (!measure)
+            const bool above = weigh<S>(rows, s, g.scale, sums);
+            const bool done = measure || !above; // above maxima just raised: scores past what float32 tells apart, for ever
+            measure = !done;
+            if (done)
                 break;
         }
         addTile<S>(g, rows, o, s, sums, keys + S::kParts * S::kKeyPart, warpRow, firstKey, edge, mass);

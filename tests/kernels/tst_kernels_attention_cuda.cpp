@@ -384,6 +384,20 @@ private slots:
             QVERIFY(std::isnan(got.values[i]));
     }
 
+    void scoresBeyondFloat32() { // finite ones whose rounding alone is a weight of 2^1000, and infinite ones: the kernel comes back
+        LINNET_NEEDS_DEVICE();
+        for (const float large : {6e4F, 1e30F}) {
+            Case c({.lengths = {70}});
+            c.randomise(3);
+            for (int d = 0; d < c.setup.headDim; ++d)
+                c.q.at(60, 0, d) = c.k.at(5, 0, d) = large;
+            c.upload();
+            const auto got = c.cuda();
+            if (large > 1e20F)
+                QVERIFY(std::isnan(got.values[0]) && std::isnan(got.values[2]));
+        }
+    }
+
     void refuses() {
         Case c({.lengths = {8}});
         double out[64];

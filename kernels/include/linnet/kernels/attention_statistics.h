@@ -67,7 +67,7 @@ bool attentionStatistics(const AttentionStatisticsParams& params);
 // multiples of 16 bytes, q, k and v aligned to 16 bytes. Up to 128 bins (8 an octave up to 32768 tokens) come from the one pass, if they
 // fit the multiprocessor; more, and binsPerOctave = 0, cost a second pass over q and k. At most 896 bins unless binsPerOctave = 0.
 // Against the CPU form: about 1e-4 relative in float32, in 16 bits on the same rounded inputs the same but for outputSquare and `output`
-// (the weights are rounded to that type before they meet v). Non-finite scores give NaN.
+// (the weights are rounded to that type before they meet v). Non-finite scores give NaN, and those beyond 1e7 numbers of little worth.
 struct AttentionStatisticsCudaParams : AttentionStatisticsShape {
     const void *q = nullptr, *k = nullptr, *v = nullptr; // [batch, heads or kvHeads, tokens, headDim] in dataType, any strides as above
     void* output = nullptr;                              // optional: A V, [batch, tokens, heads, headDim] in dataType, contiguous
