@@ -43,8 +43,9 @@ bool AlignStep::supports(const MixerSpec& spec) {
            spec.qkL2Norm && spec.shortConvolution && spec.outputGate;
 }
 
-AlignStep::Backend AlignStep::backendFor(at::Device device) {
-    return device.is_cuda() && kernels::cudaKernelsBuilt() ? Backend::Kernels : Backend::Tensors;
+AlignStep::Backend AlignStep::backendFor(at::Device device, const LinearShape& shape) {
+    const bool fits = shape.hidden % 8 == 0 && shape.headDim % 8 == 0 && shape.headDim <= 256; // what the kernels take: rows of 16 bytes
+    return device.is_cuda() && kernels::cudaKernelsBuilt() && fits ? Backend::Kernels : Backend::Tensors;
 }
 
 std::uint64_t AlignStep::bytesOfLayer(const AlignGroupShape& shape, at::ScalarType compute, at::Device device) {
@@ -54,7 +55,7 @@ std::uint64_t AlignStep::bytesOfLayer(const AlignGroupShape& shape, at::ScalarTy
     const auto width = static_cast<std::uint64_t>(at::elementSize(compute));
     const auto packed = static_cast<std::uint64_t>(layout.total) * (5 * 4 + width); // parameters, moments, gradients, best, rounded
     const auto captured = static_cast<std::uint64_t>(2 * shape.windows * shape.tokens * shape.linear.hidden) * width;
-    return packed + captured + Buffers::bytes(one, layout, compute, device, backendFor(device));
+    return packed + captured + Buffers::bytes(one, layout, compute, device, backendFor(device, shape.linear));
 }
 
 AlignStep::AlignStep(const AlignGroupShape& shape, const MixerSpec& spec, const AlignSettings& settings, at::Device device, at::ScalarType compute,

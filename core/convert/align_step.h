@@ -27,7 +27,7 @@ public:
     ~AlignStep();
 
     static bool supports(const MixerSpec& spec); // the Gated DeltaNet layer with all its parts
-    static Backend backendFor(at::Device device);
+    static Backend backendFor(at::Device device, const LinearShape& shape);
     static std::uint64_t bytesOfLayer(const AlignGroupShape& shape, at::ScalarType compute, at::Device device); // all that one more layer takes
 
     const PackedLayout& layout() const { return m_layout; }

@@ -82,7 +82,7 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
         if (!group.align) {
             const AlignGroupShape shape{std::ssize(group.layers), recipe.align.batch, T, N, teacher.linearShape()};
             group.align = std::make_unique<AlignGroup>(AlignGroupJob{recipe, group.layers, shape, teacher.device(), AlignGroup::computeType(teacher.device(), teacher.dtype()),
-                                                                     AlignStep::backendFor(teacher.device())});
+                                                                     AlignStep::backendFor(teacher.device(), teacher.linearShape())});
         }
         const bool sameType = group.align->inputs(index).scalar_type() == hidden.scalar_type();
         capture.x = sameType ? group.align->inputs(index) : at::empty_like(hidden);

@@ -101,7 +101,7 @@ int benchStep(at::Device device) {
     const AlignGroupShape shape{number("layers", 6), number("batch", 4), number("tokens", 256), number("windows", 125), linear};
     const auto steps = number("steps", 100);
     const auto compute = AlignGroup::computeType(device, at::kBFloat16);
-    const auto backend = options.contains("backend") ? (text("backend", "") == "tensors" ? AlignStep::Backend::Tensors : AlignStep::Backend::Kernels) : AlignStep::backendFor(device);
+    const auto backend = options.contains("backend") ? (text("backend", "") == "tensors" ? AlignStep::Backend::Tensors : AlignStep::Backend::Kernels) : AlignStep::backendFor(device, shape.linear);
     AlignSettings settings;
     settings.steps = 4 * steps + 8, settings.batch = shape.batch;
     std::printf("%lld layers, hidden %lld, %lld heads of %lld, batch %lld x %lld, %lld windows, %s, %s\n", (long long)shape.layers, (long long)linear.hidden, (long long)linear.heads,

@@ -1,5 +1,7 @@
 #include "core/model/cuda/step_graph.h"
 
+#include "core/base/result.h"
+
 #include <dlfcn.h>
 #include <exception>
 #include <filesystem>
@@ -39,6 +41,11 @@ std::unique_ptr<StepGraph> captureGraph(const std::function<void()>& work, std::
         return std::unique_ptr<StepGraph>(capture(&work));
     } catch (const std::exception& error) {
         why = std::string(error.what()).substr(0, 300);
+        return nullptr;
+    } catch (const Failure& failure) { // a launch that a kernel refused
+        if (failure.error.code == ErrorCode::Cancelled)
+            throw;
+        why = failure.error.message;
         return nullptr;
     }
 }
