@@ -31,12 +31,11 @@ struct Inputs {
     at::Tensor q, k, v, g, beta, state;
 };
 
-kernels::GatedDeltaRuleParams params(const Inputs& in, bool normalise, double scale) {
+kernels::GatedDeltaRuleParams params(const Inputs& in) {
     kernels::GatedDeltaRuleParams p;
     p.q = in.q.const_data_ptr(), p.k = in.k.const_data_ptr(), p.v = in.v.const_data_ptr();
     p.g = floats(in.g), p.beta = floats(in.beta), p.initialState = floats(in.state);
     p.qStrides = tokenStrides(in.q), p.kStrides = tokenStrides(in.k), p.vStrides = tokenStrides(in.v);
-    p.normalise = normalise, p.scale = static_cast<float>(scale);
     p.batch = in.q.size(0), p.tokens = in.q.size(1), p.heads = in.q.size(2), p.kvHeads = in.k.size(2), p.headDim = in.q.size(3);
     p.dataType = in.q.scalar_type() == at::kHalf ? kernels::DataType::Float16 : kernels::DataType::BFloat16;
     p.stream = currentStream(in.q.device());
@@ -57,10 +56,10 @@ at::Tensor withOutputs(kernels::GatedDeltaRuleParams& p, const at::Tensor& q, at
 class KernelRule : public torch::autograd::Function<KernelRule> {
 public:
     static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g, const at::Tensor& beta,
-                                 const std::optional<at::Tensor>& state, bool normalise, double scale) {
+                                 const std::optional<at::Tensor>& state) {
         const c10::DeviceGuard guard(q.device()); // a launch wants its stream's device to be the current one
         const Inputs in{aligned(q), aligned(k), aligned(v), asFloat(g), asFloat(beta), asFloat(state.value_or(at::Tensor()))};
-        auto p = params(in, normalise, scale);
+        auto p = params(in);
         const auto bytes = kernels::gatedDeltaRuleBytes(p);
         const bool train = q.requires_grad() || k.requires_grad() || v.requires_grad() || g.requires_grad() || beta.requires_grad() || (state && state->requires_grad());
         const Scratch workspace(bytes.forwardWorkspace, q.device());
@@ -71,8 +70,6 @@ public:
         checkLaunch(kernels::gatedDeltaRuleForward(p), "gated delta rule");
         if (train)
             ctx->save_for_backward({in.q, in.k, in.v, in.g, in.beta, in.state, saved.tensor()});
-        ctx->saved_data["normalise"] = normalise;
-        ctx->saved_data["scale"] = scale;
         return {o, finalState};
     }
 
@@ -81,7 +78,7 @@ public:
         const Inputs in{s[0], s[1], s[2], s[3], s[4], s[5]};
         const c10::DeviceGuard guard(in.q.device());
         const Scratch saved(s[6]);
-        auto p = params(in, ctx->saved_data["normalise"].toBool(), ctx->saved_data["scale"].toDouble());
+        auto p = params(in);
         const Scratch workspace(kernels::gatedDeltaRuleBytes(p).backwardWorkspace, in.q.device());
         p.workspace = workspace.data(), p.saved = saved.data();
         const at::Tensor dO = gradients[0].defined() ? aligned(gradients[0].to(in.q.scalar_type())) : at::zeros(in.q.sizes(), in.q.options());
@@ -92,7 +89,7 @@ public:
         p.dq = dq.data_ptr(), p.dk = dk.data_ptr(), p.dv = dv.data_ptr(), p.dg = dg.data_ptr<float>(), p.dbeta = dbeta.data_ptr<float>();
         p.dInitialState = dState.defined() ? dState.data_ptr<float>() : nullptr;
         checkLaunch(kernels::gatedDeltaRuleBackward(p), "gated delta rule, backward");
-        return {dq, dk, dv, dg, dbeta, dState, at::Tensor(), at::Tensor()};
+        return {dq, dk, dv, dg, dbeta, dState};
     }
 };
 
@@ -115,18 +112,17 @@ bool chunkKernelsTake(const MixerSpec& spec, const RecurrenceInputs& in) {
            in.v.size(-1) == D && (D == 64 || D == 96 || D == 128 || D == 256);
 }
 
-RecurrenceOutputs chunkKernels(const MixerSpec& spec, const RecurrenceInputs& in, const ChunkKernelOptions& options) {
-    const auto out = KernelRule::apply(in.q, in.k, in.v, decayOf(spec, in), writeOf(spec, in), in.state.defined() ? std::optional(in.state) : std::nullopt, options.normalise,
-                                       options.scale);
+RecurrenceOutputs chunkKernels(const MixerSpec& spec, const RecurrenceInputs& in) {
+    const auto out = KernelRule::apply(in.q, in.k, in.v, decayOf(spec, in), writeOf(spec, in), in.state.defined() ? std::optional(in.state) : std::nullopt);
     RecurrenceOutputs result;
     result.o = out[0], result.state = out[1];
     return result;
 }
 
-RecurrenceOutputs stepKernel(const MixerSpec& spec, const RecurrenceInputs& in, const ChunkKernelOptions& options) {
+RecurrenceOutputs stepKernel(const MixerSpec& spec, const RecurrenceInputs& in) {
     const c10::DeviceGuard guard(in.q.device());
     const Inputs inputs{aligned(in.q), aligned(in.k), aligned(in.v), asFloat(decayOf(spec, in)), asFloat(writeOf(spec, in)), asFloat(in.state)};
-    auto p = params(inputs, options.normalise, options.scale);
+    auto p = params(inputs);
     RecurrenceOutputs result;
     result.o = withOutputs(p, inputs.q, result.state);
     checkLaunch(kernels::gatedDeltaRuleStep(p), "gated delta rule, one token");

@@ -9,16 +9,11 @@ namespace linnet::core {
 // head dimension 64, 96, 128 or 256 (keys and values alike). Gates and states may be of any floating type; they are taken in float32.
 bool chunkKernelsTake(const MixerSpec& spec, const RecurrenceInputs& in);
 
-struct ChunkKernelOptions {
-    bool normalise = false; // q and k are divided by sqrt(sum of squares + 1e-6) inside
-    double scale = 1.0;     // of q
-};
-
 // As chunkwise(): differentiable in every input; o in q's dtype, state in float32. k and v may have fewer heads than q (query head j
 // reads key/value head j / r). Throws Failure{Usage} for wrong shapes, Failure{Internal} where the launch fails.
-RecurrenceOutputs chunkKernels(const MixerSpec& spec, const RecurrenceInputs& in, const ChunkKernelOptions& options = {});
+RecurrenceOutputs chunkKernels(const MixerSpec& spec, const RecurrenceInputs& in);
 
 // One token without gradients: as step().
-RecurrenceOutputs stepKernel(const MixerSpec& spec, const RecurrenceInputs& in, const ChunkKernelOptions& options = {});
+RecurrenceOutputs stepKernel(const MixerSpec& spec, const RecurrenceInputs& in);
 
 } // namespace linnet::core
