@@ -1,6 +1,7 @@
 // Gated delta rule on a GPU (arXiv 2412.06464), chunkwise forward and backward, and one decoding step. Per head, S [D keys, D values]:
 //     S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T ;  o_t = scale S_t^T q_t
 // Query head j reads key/value head j / (heads / kvHeads); g, beta, o and S belong to query heads.
+// A NaN in a token reaches every token of its chunk of 64 and all later ones of that head and sequence, no other head or sequence.
 // All pointers are device pointers. gated_delta_rule/gated_delta_rule.md has the mathematics and the plan.
 #pragma once
 
@@ -38,6 +39,7 @@ struct GatedDeltaRuleParams {
 
     std::int64_t batch = 0, tokens = 0, heads = 0, kvHeads = 0, headDim = 0; // headDim 64, 96, 128 or 256
     // Variable length: batch = 1 and sequences > 0; sequence n is tokens sequenceStarts[n] .. sequenceStarts[n + 1] - 1.
+    // They must cover all tokens: o and gradients of others aren't written.
     const std::int32_t* sequenceStarts = nullptr; // device, [sequences + 1]
     std::int64_t sequences = 0;
 
