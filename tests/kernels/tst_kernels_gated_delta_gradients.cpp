@@ -3,6 +3,7 @@
 #include "kernels/gated_delta_rule/layout.h" // before anything of CUDA's
 
 #include "tests/kernels/device_memory.h"
+#include "tests/kernels/sixteen_bits.h"
 
 #include <QtTest>
 
@@ -14,6 +15,8 @@
 
 using namespace linnet::kernels;
 using linnet::tests::DeviceBuffer;
+using linnet::tests::rounded;
+using linnet::tests::valueOf;
 using std::int64_t;
 using Vector = std::vector<double>;
 
@@ -32,31 +35,6 @@ struct Setup {
 struct Sequence {
     int64_t batch, token, count;
 };
-
-std::uint16_t rounded(double x, DataType type) {
-    std::uint16_t bits;
-    if (type == DataType::Float16) {
-        const auto half = static_cast<_Float16>(x);
-        std::memcpy(&bits, &half, 2);
-        return bits;
-    }
-    const auto single = static_cast<float>(x);
-    std::uint32_t wide;
-    std::memcpy(&wide, &single, 4);
-    return static_cast<std::uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
-}
-
-double valueOf(std::uint16_t bits, DataType type) {
-    if (type == DataType::Float16) {
-        _Float16 half;
-        std::memcpy(&half, &bits, 2);
-        return static_cast<double>(half);
-    }
-    const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-    float single;
-    std::memcpy(&single, &wide, 4);
-    return single;
-}
 
 double sigmoid(double x) {
     return 1 / (1 + std::exp(-x));

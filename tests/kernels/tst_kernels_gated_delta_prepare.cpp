@@ -3,6 +3,7 @@
 
 #include "linnet/kernels/gated_delta_rule_cpu.h"
 #include "tests/kernels/device_memory.h"
+#include "tests/kernels/sixteen_bits.h"
 
 #include <QtTest>
 
@@ -14,35 +15,13 @@
 
 using namespace linnet::kernels;
 using linnet::tests::DeviceBuffer;
+using linnet::tests::rounded;
+using linnet::tests::valueOf;
 using std::int64_t;
 
 namespace {
 
 constexpr double kLog2E = 1.4426950408889634;
-
-double valueOf(std::uint16_t bits, DataType type) {
-    if (type == DataType::BFloat16) {
-        const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-        float x;
-        std::memcpy(&x, &wide, 4);
-        return x;
-    }
-    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    const double size = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                                       : std::ldexp(exponent ? mantissa + 1024 : mantissa, std::max(exponent, 1) - 25);
-    return bits & 0x8000 ? -size : size;
-}
-
-std::uint16_t rounded(float x, DataType type) {
-    if (type == DataType::BFloat16) {
-        std::uint32_t bits;
-        std::memcpy(&bits, &x, 4);
-        return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-    }
-    const int exponent = std::max(x == 0.0F ? -14 : std::ilogb(x), -14);
-    const int units = static_cast<int>(std::nearbyint(std::ldexp(std::fabs(x), 10 - exponent)));
-    return static_cast<std::uint16_t>((std::signbit(x) ? 0x8000 : 0) | (units + ((exponent + 14) << 10)));
-}
 
 double unitRoundoff(DataType type) { return type == DataType::BFloat16 ? 0x1p-8 : 0x1p-11; }
 

@@ -2,6 +2,7 @@
 // inputs: outputs, final state and each gradient, over lengths that are no multiple of a chunk, head dimensions, shared key heads, states,
 // packed sequences, segments of the two-level scan, and gates at their limits.
 #include "tests/kernels/device_memory.h"
+#include "tests/kernels/sixteen_bits.h"
 
 #include "linnet/kernels/gated_delta_rule_cpu.h"
 
@@ -13,6 +14,8 @@
 
 using namespace linnet::kernels;
 using linnet::tests::DeviceBuffer;
+using linnet::tests::rounded;
+using linnet::tests::valueOf;
 using std::int64_t;
 
 namespace {
@@ -24,30 +27,6 @@ struct Case {
     double decay = 1, betaLow = 0, betaHigh = 1, alike = 0; // log decay per token up to `decay`; alike: share of all keys that is the same
     std::vector<int64_t> lengths = {};
 };
-
-std::uint16_t rounded(float x, DataType type) {
-    std::uint16_t bits;
-    if (type == DataType::Float16) {
-        const auto half = static_cast<_Float16>(x);
-        std::memcpy(&bits, &half, 2);
-        return bits;
-    }
-    std::uint32_t wide;
-    std::memcpy(&wide, &x, 4);
-    return static_cast<std::uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
-}
-
-double valueOf(std::uint16_t bits, DataType type) {
-    if (type == DataType::Float16) {
-        _Float16 half;
-        std::memcpy(&half, &bits, 2);
-        return static_cast<double>(half);
-    }
-    const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-    float single;
-    std::memcpy(&single, &wide, 4);
-    return single;
-}
 
 std::vector<std::uint16_t> narrow(const std::vector<float>& x, DataType type) {
     std::vector<std::uint16_t> y;
