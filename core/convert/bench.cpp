@@ -60,11 +60,11 @@ std::vector<BenchmarkRow> benchmark(const std::string& operation, const std::str
         fail(ErrorCode::Usage, "bench: unknown operation \"" + operation + "\"; matmul, attention_statistics, gated_delta_rule and alignment_step are known", {{"value", operation}});
     const at::Device device = deviceFromName(deviceName);
     const auto options = at::TensorOptions(device).dtype(at::kFloat);
-    constexpr std::int64_t kSize = 1024, B = 4, T = 256, H = 9, D = 64, hidden = 576, C = 64;
+    constexpr std::int64_t kSize = 1024, B = 4, T = 256, H = 9, D = 64, hidden = 576;
     const at::Tensor a = at::randn({kSize, kSize}, options);
     BenchmarkRow floor{"matmul", "1024x1024x1024 f32", milliseconds([&] { return a.matmul(a); }, control), 2.0 * kSize * kSize * kSize, 12.0 * kSize * kSize, 1};
     const auto& spec = mixerSpec("gated_delta_net");
-    const double ruleFlop = 2.0 * B * T * H * (5.0 * C * D + C * C / 3.0 + 3.0 * D * D);
+    const double ruleFlop = ruleForwardFlop(B * T * H, D);
     const bool ownKernels = device.is_cuda() && kernels::cudaKernelsBuilt();
     const auto asked = [&](const char* name) { return operation.empty() || operation == name; };
     std::vector<BenchmarkRow> rows{floor};

@@ -80,8 +80,7 @@ BenchmarkRow row(const std::string& operation, const std::string& shape, double 
 
 // Work and least traffic of a chunk form with chunks of 64 tokens; q, k, v, o (and gradients) in two bytes, gates in four.
 double forwardFlop(const RuleShape& s) {
-    const double C = 64, D = static_cast<double>(s.D);
-    return 2.0 * static_cast<double>(s.B * s.T * s.H) * (5 * C * D + C * C / 3 + 3 * D * D);
+    return ruleForwardFlop(s.B * s.T * s.H, s.D);
 }
 double backwardFlop(const RuleShape& s) {
     const double C = 64, D = static_cast<double>(s.D);

@@ -18,6 +18,12 @@ struct Ceilings {
 };
 Ceilings measureCeilings(const at::Device& device, const Control& control);
 
+// Floating-point operations of the rule's chunk form (64 tokens) for `rows` tokens x heads: full tiles, no masks.
+constexpr double ruleForwardFlop(std::int64_t rows, std::int64_t headDim) {
+    const double C = 64, D = static_cast<double>(headDim);
+    return 2.0 * static_cast<double>(rows) * (5 * C * D + C * C / 3 + 3 * D * D);
+}
+
 std::vector<BenchmarkRow> cudaStatisticsRows(const at::Device& device, const Ceilings& ceilings, const Control& control);
 std::vector<BenchmarkRow> cudaRuleRows(const at::Device& device, const Ceilings& ceilings,
                                        const Control& control); // forward, + backward, step

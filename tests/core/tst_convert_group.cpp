@@ -19,21 +19,6 @@ namespace {
 
 constexpr std::uint64_t kBudget = std::uint64_t(4) << 30;
 
-std::string studentBytes(const fs::path& run) {
-    return readTextFile(run / "checkpoints" / "student.safetensors");
-}
-
-std::vector<std::string> curveOf(const fs::path& run) {
-    std::vector<std::string> lines;
-    for (const auto& row : orFail(readMetrics(run))) {
-        Json json = metricToJson(row);
-        json.erase("time");
-        json.erase("tokens_per_second");
-        lines.push_back(json.dump());
-    }
-    return lines;
-}
-
 struct Curve {
     std::vector<double> loss, norm, heldOut;
     void add(const MetricRow& row) {

@@ -27,22 +27,6 @@ Json numbersOf(const Report& report) {
     return json;
 }
 
-std::string studentBytes(const fs::path& run) {
-    return readTextFile(run / "checkpoints" / "student.safetensors");
-}
-
-// (layer, step, loss, held-out loss) of each line: no line twice, none missing.
-std::vector<std::string> curveOf(const fs::path& run) {
-    std::vector<std::string> lines;
-    for (const auto& row : orFail(readMetrics(run))) {
-        Json json = metricToJson(row);
-        json.erase("time");
-        json.erase("tokens_per_second");
-        lines.push_back(json.dump());
-    }
-    return lines;
-}
-
 std::map<std::string, std::string> filesOf(const fs::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder))

@@ -54,6 +54,22 @@ template <class T> QString messageOf(const core::Result<T>& result) {
     return result ? QString() : QString::fromStdString(result.error().message);
 }
 
+inline std::string studentBytes(const std::filesystem::path& run) {
+    return core::readTextFile(run / "checkpoints" / "student.safetensors");
+}
+
+// Each line of a run's curves but for its times: no line twice, none missing.
+inline std::vector<std::string> curveOf(const std::filesystem::path& run) {
+    std::vector<std::string> lines;
+    for (const auto& row : core::orFail(core::readMetrics(run))) {
+        core::Json json = core::metricToJson(row);
+        json.erase("time");
+        json.erase("tokens_per_second");
+        lines.push_back(json.dump());
+    }
+    return lines;
+}
+
 } // namespace linnet::tests
 
 // In initTestCase: makes the teachers, or skips the program where there is no oracle.
