@@ -5,6 +5,7 @@
 #include "app/panels/export_dialog.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/inspector_panel.h"
+#include "app/panels/layers_page.h"
 #include "app/panels/log_panel.h"
 #include "app/panels/problems_panel.h"
 #include "app/panels/project_panel.h"
@@ -106,9 +107,12 @@ void MainWindow::makePages() {
     m_pages = new QTabWidget;
     m_pages->setObjectName(QStringLiteral("pages"));
     m_pages->setDocumentMode(true);
-    m_pages->addTab(new HeadsPage(&m_session), tr("Heads"));
-    m_pages->addTab(new CurvesPanel(&m_session), tr("Curves"));
-    m_pages->addTab(new EvaluationPanel(&m_session), tr("Evaluation"));
+    auto* heads = new HeadsPage(&m_session);
+    connect(heads, &HeadsPage::measuredChoiceRequested, this, [this] { m_pages->setCurrentWidget(m_layers); });
+    m_pages->addTab(m_heads = heads, tr("Heads"));
+    m_pages->addTab(m_layers = new LayersPage(&m_session), tr("Layers"));
+    m_pages->addTab(m_curves = new CurvesPanel(&m_session), tr("Curves"));
+    m_pages->addTab(m_evaluation = new EvaluationPanel(&m_session), tr("Evaluation"));
     setCentralWidget(m_pages);
     auto* project = new ProjectPanel(&m_session);
     connect(project, &ProjectPanel::stepRequested, this, &MainWindow::showStep);
@@ -120,10 +124,10 @@ void MainWindow::makePages() {
     addDock(QStringLiteral("problemsDock"), tr("Problems"), new ProblemsPanel(&m_session), Qt::BottomDockWidgetArea);
     // a run moves the eye to what it draws
     connect(&m_session, &Session::stageStarted, this, [this](const QString& stage) {
-        if (stage == QLatin1String("align"))
-            m_pages->setCurrentIndex(1);
+        if (stage == QLatin1String("align") || stage == QLatin1String("drift") || stage == QLatin1String("distill"))
+            m_pages->setCurrentWidget(m_curves);
         else if (stage == QLatin1String("evaluate"))
-            m_pages->setCurrentIndex(2);
+            m_pages->setCurrentWidget(m_evaluation);
     });
 }
 
@@ -132,10 +136,12 @@ void MainWindow::showStep(const QString& id) { // where a step of the rail is do
         return m_session.jobState() == JobState::Idle ? openFolder() : void();
     if (id == QLatin1String("export"))
         return m_actions[QStringLiteral("export")]->isEnabled() ? exportCurrent() : void();
-    if (id == QLatin1String("profile") || id == QLatin1String("layers"))
-        m_pages->setCurrentIndex(0);
+    if (id == QLatin1String("profile"))
+        m_pages->setCurrentWidget(m_heads);
+    if (id == QLatin1String("layers"))
+        m_pages->setCurrentWidget(m_layers);
     if (id == QLatin1String("evaluate"))
-        m_pages->setCurrentIndex(2);
+        m_pages->setCurrentWidget(m_evaluation);
     const auto dock = id == QLatin1String("targets") ? QStringLiteral("targetsDock") : id == QLatin1String("run") ? QStringLiteral("runDock") : QString();
     if (auto* shown = m_docks.value(dock)) {
         shown->show();
@@ -365,7 +371,9 @@ void MainWindow::showShortcuts() {
         if (!action->shortcut().isEmpty())
             row(action->shortcut().toString(QKeySequence::NativeText), action->text().remove(QLatin1Char('&')));
     row(tr("Arrows"), tr("move the selected head (Shift extends)"));
-    row(tr("Space"), tr("convert or keep the layer of the selected head"));
+    row(tr("Space"), tr("convert or keep the layer of the selected head; tick a pin"));
+    row(tr("N, A, Del"), tr("in the table of layers: never convert, always convert, no pin"));
+    row(tr("Left, Right"), tr("in the curve of layers: keep one layer fewer, one more"));
     auto* box = new QMessageBox(QMessageBox::NoIcon, tr("Keyboard shortcuts"), QStringLiteral("<table>") + rows + QStringLiteral("</table>"), QMessageBox::Ok, this);
     box->setAttribute(Qt::WA_DeleteOnClose);
     box->open();

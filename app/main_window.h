@@ -49,6 +49,7 @@ private:
 
     Session m_session;
     QTabWidget* m_pages = nullptr;
+    QWidget *m_heads = nullptr, *m_layers = nullptr, *m_curves = nullptr, *m_evaluation = nullptr; // its pages
     widgets::ProgressStrip* m_strip = nullptr;
     QLabel *m_cursor = nullptr, *m_saved = nullptr;
     QMenu *m_recent = nullptr, *m_view = nullptr;

@@ -11,6 +11,7 @@ namespace linnet::widgets {
 namespace {
 
 constexpr int kRefreshMs = 32;
+constexpr size_t kDotted = 40; // so few points show as dots: one alone draws no line
 constexpr double kRawOpacity = 0.25;
 constexpr double kHoverReach = 48; // pixels from the pointer to the nearest point
 constexpr double kLongestSmoothStroke = 30; // up and down, in heights of the curve
@@ -298,8 +299,10 @@ void CurvePlot::fill(Curve& curve, double from, double to) {
         // Wide smooth strokes along a dense zigzag take most of a second; there they would be a solid band anyway.
         const bool zigzag = travel > kLongestSmoothStroke * (curve.high - curve.low);
         graph->setAntialiased(!zigzag);
-        if (graph == curve.line)
+        if (graph == curve.line) {
             graph->setPen(QPen(curve.color, zigzag ? 1 : 1.5, curve.style));
+            graph->setScatterStyle(keys.size() <= kDotted ? QCPScatterStyle(QCPScatterStyle::ssDisc, curve.color, curve.color, 4) : QCPScatterStyle());
+        }
     };
     draw(curve.line, curve.series.smoothed());
     if (m_smoothing > 0)

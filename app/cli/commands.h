@@ -14,6 +14,7 @@ namespace linnet::app {
 struct Cli {
     GlobalOptions& options;
     Console& console;
+    std::string line;                           // as it was called
     std::function<core::Result<void>()> chosen; // set by the command that was parsed
 
     core::RunOptions runOptions() const;
@@ -23,7 +24,9 @@ struct Cli {
 };
 
 void addModelCommands(Cli& cli, CLI::App& app);    // info, logits, tokenize, generate
-void addMeasureCommands(Cli& cli, CLI::App& app);  // profile, eval, select, estimate, bench, doctor
+void addMeasureCommands(Cli& cli, CLI::App& app);  // profile, eval, estimate, bench, doctor
+void addSelectCommand(Cli& cli, CLI::App& app);
+void addStudyCommand(Cli& cli, CLI::App& app);
 void addRecipeCommands(Cli& cli, CLI::App& app);   // recipe new | check | show | diff
 void addRunCommands(Cli& cli, CLI::App& app);      // convert, resume, metrics, export, verify
 std::filesystem::path modelPath(const std::string& model); // `default` resolved; throws

@@ -65,13 +65,17 @@ int run(int argc, char** argv) {
     [[maybe_unused]] const SignalStop signals;
     GlobalOptions options;
     Console console(options);
-    Cli cli{options, console, {}};
+    Cli cli{options, console, "linnet-cli", {}};
+    for (int i = 1; i < argc; ++i)
+        cli.line.append(" ").append(argv[i]);
     CLI::App app("Linnet turns pretrained Transformers into hybrid linear-attention models.", "linnet-cli");
     app.set_version_flag("--version", std::string("linnet-cli ") + LINNET_VERSION);
     app.require_subcommand(1);
     app.failure_message(CLI::FailureMessage::help);
     addModelCommands(cli, app);
     addMeasureCommands(cli, app);
+    addSelectCommand(cli, app);
+    addStudyCommand(cli, app);
     addRecipeCommands(cli, app);
     addRunCommands(cli, app);
     try {

@@ -82,21 +82,6 @@ void evaluate(Cli& cli, const DataArguments& a, const std::string& teacherName, 
     cli.console.result(evaluationToJson(measured), text);
 }
 
-void select(Cli& cli, const DataArguments& a, const std::string& method, std::int64_t keep) {
-    const auto model = cli.open(a.model);
-    const auto selection = orFail(selectLayers(*model, method, keep, windows(cli, *model, a), cli.console.control()));
-    Json ranking = Json::array();
-    std::string text = "cheapest to convert first (" + selection.unit + ")\n";
-    for (const auto& entry : selection.ranking) {
-        ranking.push_back({{"layer", entry.layer}, {"score", entry.score}});
-        text += "  layer " + std::to_string(entry.layer) + "  " + number(entry.score, 5) + "\n";
-    }
-    std::string kept;
-    for (const auto layer : selection.kept)
-        kept += (kept.empty() ? "" : ",") + std::to_string(layer);
-    cli.console.result({{"method", selection.method}, {"unit", selection.unit}, {"ranking", ranking}, {"kept_layers", selection.kept}}, text + "kept: layers:" + kept + "\n");
-}
-
 void estimate(Cli& cli, const std::string& file) {
     auto recipe = orFail(readRecipe(file));
     if (cli.options.device != "auto")
@@ -148,15 +133,6 @@ void addMeasureCommands(Cli& cli, CLI::App& app) {
         *a = addData(*c, 512, 0);
         c->add_option("--teacher", *teacher, "compare with this model");
         c->add_option("--convention", *convention)->check(CLI::IsMember({"chunked", "word"}))->capture_default_str();
-    }
-    {
-        auto a = std::make_shared<std::shared_ptr<DataArguments>>();
-        auto method = std::make_shared<std::string>("bypass");
-        auto keep = std::make_shared<std::int64_t>(0);
-        auto* c = cli.add(app, "select", "rank the layers by what their conversion costs", [&cli, a, method, keep] { select(cli, **a, *method, *keep); });
-        *a = addData(*c, 256, 2048);
-        c->add_option("--method", *method)->capture_default_str();
-        c->add_option("--keep", *keep, "layers that stay softmax")->required();
     }
     {
         auto file = std::make_shared<std::string>();

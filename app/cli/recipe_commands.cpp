@@ -9,7 +9,8 @@ namespace {
 using namespace core;
 
 struct NewArguments {
-    std::string model, preset = "naive", keep, mixer = "gated_delta_net", out;
+    std::string model, preset = presetNames().front(), keep, mixer = "gated_delta_net", drift, out;
+    std::int64_t steps = -1, distillSteps = -1;
 };
 
 void create(Cli& cli, const NewArguments& a) {
@@ -23,6 +24,12 @@ void create(Cli& cli, const NewArguments& a) {
     recipe.teacherSource = a.model == "default" ? "default" : std::filesystem::absolute(a.model).string();
     recipe.teacherHash = info.hash;
     recipe.mixer = a.mixer;
+    if (a.steps >= 0)
+        recipe.align.steps = a.steps;
+    if (!a.drift.empty())
+        recipe.align.drift = a.drift;
+    if (a.distillSteps >= 0)
+        recipe.distill.steps = a.distillSteps;
     if (cli.options.seedGiven)
         recipe.seed = cli.options.seed;
     recipe.keep = a.keep.empty() ? KeepRule{KeepRule::Kind::Method, (info.config.layers * 22 + 15) / 30, {}, "", "bypass"} : parseKeepRule(a.keep);
@@ -73,7 +80,12 @@ void addRecipeCommands(Cli& cli, CLI::App& app) {
     auto* c = cli.add(*recipe, "new", "a recipe with every default written out", [&cli, made] { create(cli, *made); });
     c->add_option("MODEL", made->model)->required();
     c->add_option("--preset", made->preset)->check(CLI::IsMember(presetNames()))->capture_default_str();
-    c->add_option("--keep", made->keep, "uniform:N, first:N, last:N, layers:0,7, file:F or bypass:N");
+    c->add_option("--keep", made->keep,
+                  "layers that stay softmax: uniform:N, first:N, last:N, layers:0,7, file:F, or METHOD:N, METHOD:cache=BYTES@TOKENS (as 64MiB@32768), METHOD:ppl=RATIO "
+                  "with METHOD bypass, score, kl, greedy, restore or ga-s2");
+    c->add_option("--steps", made->steps, "alignment steps, 0 = closed form only (default: the device's)")->check(CLI::NonNegativeNumber);
+    c->add_option("--drift", made->drift, "after alignment, on the student's own inputs: none, refit or align")->check(CLI::IsMember({"none", "refit", "align"}));
+    c->add_option("--distill-steps", made->distillSteps, "steps of end-to-end distillation by KL (default 0)")->check(CLI::NonNegativeNumber);
     c->add_option("--mixer", made->mixer)->capture_default_str();
     c->add_option("--out", made->out)->required();
     auto file = std::make_shared<std::string>(), other = std::make_shared<std::string>();

@@ -4,6 +4,8 @@
 #include "core/export/export.h"
 #include "core/model/diagnose.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -11,6 +13,31 @@ namespace linnet::app {
 namespace {
 
 using namespace core;
+
+std::string selectionLine(const Selection& selection, std::int64_t kept) {
+    std::string text = "chosen by " + selection.method + " (" + selection.unit + ")";
+    const auto point = std::ranges::find(selection.curve, kept, &SelectionPoint::kept);
+    if (point != selection.curve.end())
+        text += ": perplexity " + number(point->perplexity, 3) + " on the selection slice, teacher " + number(selection.teacherPerplexity, 3) + "; cache of " +
+                std::to_string(selection.cacheLength) + " tokens " + byteCount(point->cacheBytes);
+    return text;
+}
+
+std::vector<std::vector<std::string>> stageRows(const Report& report) {
+    const double nan = std::nan("");
+    std::vector<std::vector<std::string>> rows{{"stage", "seconds", "steps", "loss first", "last"}};
+    for (const auto& stage : report.stages)
+        rows.push_back({stage.name, number(stage.seconds, 1), stage.steps > 0 ? std::to_string(stage.steps) : "-", number(stage.lossFirst.value_or(nan), 5), number(stage.lossLast.value_or(nan), 5)});
+    return rows;
+}
+
+// What the heads' closed forms leave unexplained of the teacher, with the part folded in and with it dropped.
+std::vector<std::vector<std::string>> treatmentRows(const Report& report) {
+    std::vector<std::vector<std::string>> rows{{"part", "treatment", "residual folded", "dropped", "heads folded"}};
+    for (const auto& t : report.treatments)
+        rows.push_back({t.part, t.treatment, number(t.folded, 4), number(t.dropped, 4), number(100 * t.headsFolded, 0) + " %"});
+    return rows;
+}
 
 std::string reportText(const Report& report) {
     std::vector<std::vector<std::string>> rows{{"", "perplexity", "of teacher", "loss", "+-", "KL", "top-1"}};
@@ -35,9 +62,14 @@ std::string reportText(const Report& report) {
     };
     layers("kept ", report.keptLayers);
     layers("converted ", report.convertedLayers);
-    for (const auto& stage : report.stages)
-        text << stage.name << " " << number(stage.seconds, 1) << " s  ";
+    if (report.selection)
+        text << selectionLine(*report.selection, std::ssize(report.keptLayers)) << "\n";
+    for (const auto& line : table(stageRows(report)))
+        text << line << "\n";
     text << "peak memory " << byteCount(report.peakMemoryBytes) << "\n";
+    if (!report.treatments.empty())
+        for (const auto& line : table(treatmentRows(report)))
+            text << line << "\n";
     for (const auto& note : report.notes)
         text << "note: " << note << "\n";
     text << "run folder: " << report.run.string() << "\n";
@@ -48,6 +80,7 @@ ConvertOptions convertOptions(Cli& cli, bool baselines) {
     ConvertOptions options;
     options.baselines = baselines;
     options.cacheFolder = cacheFolder() / "profiles";
+    options.bankFolder = cacheFolder() / "banks";
     options.onEvaluation = [&cli](const std::string& name, const Evaluation& e) { cli.console.note(name + ": perplexity " + number(e.perplexity, 3)); };
     options.onSelection = [&cli](const Selection& selection) {
         std::string kept;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/convert/convert.h"
+#include "core/convert/target_probe.h"
 #include "core/export/export.h"
 
 #include <atomic>
@@ -15,17 +16,18 @@
 
 namespace linnet::app {
 
-enum class JobKind { Open, Profile, Convert, Resume, Generate, Export };
+enum class JobKind { Open, Profile, Select, Convert, Resume, Generate, Export, Probe };
 
 struct Job {
     JobKind kind = JobKind::Open;
     std::uint64_t tag = 0;        // of the request; given back with every event
     std::filesystem::path path;   // Open, Export: model; Convert, Resume: run folder
     std::filesystem::path out;    // Export
-    core::Recipe recipe;          // Convert; Profile: data, seqLen, calibrationTokens
+    core::Recipe recipe;          // Convert, Select, Probe; Profile: data, seqLen, calibrationTokens
     core::RunOptions run;
     core::ExportOptions exporting;
     std::string prompt;           // Generate
+    std::int64_t layer = 0, head = 0; // Probe
 };
 
 struct JobResult { // one of these ends each job
@@ -35,6 +37,8 @@ struct JobResult { // one of these ends each job
     std::optional<core::ModelInfo> model;
     std::shared_ptr<const core::Profile> profile;
     std::optional<core::Report> report;
+    std::optional<core::Selection> selection;
+    std::optional<core::ProbedHead> probed;
     std::optional<core::Generation> generation;
     std::optional<core::ExportReport> exported;
     std::filesystem::path path;       // run folder or file concerned
@@ -54,7 +58,8 @@ class Worker {
 public:
     Worker();
     ~Worker(); // asks for a stop and joins
-    std::uint64_t submit(Job job); // returns the tag
+    // Returns the tag. Of probes the latest wins: what is asked for, or any other job, ends one that waits or runs (Cancelled).
+    std::uint64_t submit(Job job);
     void stop();   // the running job, after a checkpoint; queued ones are dropped with a Cancelled result
     void pause();
     void resume();
@@ -65,7 +70,11 @@ public:
 private:
     void loop();
     JobResult execute(const Job& job, const core::Control& control);
-    core::Control control();
+    core::ConvertOptions convertOptions();
+    core::Result<core::Profile> profile(const Job& job, const core::Control& control);
+    core::Result<core::ProbedHead> probe(const Job& job, const core::Control& control);
+    void dropQueued(bool all); // false: probes only; m_mutex is held
+    core::Control control(bool quiet);
     mutable std::mutex m_mutex;
     std::condition_variable m_wake;
     std::deque<Job> m_queue;
@@ -75,7 +84,10 @@ private:
     std::atomic<bool> m_busy = false;
     bool m_quit = false;
     std::uint64_t m_nextTag = 1;
+    JobKind m_running = JobKind::Open; // while busy
     core::ModelPtr m_model; // the opened teacher; the worker's own
+    std::unique_ptr<core::TargetProbe> m_probe; // of m_model, on the windows of m_probeData
+    std::string m_probeData;
     std::thread m_thread;
 };
 

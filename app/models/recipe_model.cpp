@@ -113,7 +113,8 @@ std::optional<std::vector<std::int64_t>> RecipeModel::converted() const {
 
 void RecipeModel::setConverted(const std::vector<std::int64_t>& layers, const QString& what) {
     core::Recipe recipe = m_recipe;
-    recipe.keep = {core::KeepRule::Kind::Layers, 0, {}, {}, {}};
+    recipe.keep = {};
+    recipe.keep.kind = core::KeepRule::Kind::Layers;
     for (std::int64_t l = 0; l < m_layers; ++l)
         if (std::find(layers.begin(), layers.end(), l) == layers.end())
             recipe.keep.layers.push_back(l);
@@ -136,6 +137,22 @@ void RecipeModel::setKeepRule(const core::KeepRule& rule) {
     core::Recipe recipe = m_recipe;
     recipe.keep = rule;
     replace(recipe, tr("Keep %1").arg(QString::fromStdString(rule.text())));
+}
+
+Pin RecipeModel::pin(int layer) const {
+    return m_recipe.never.contains(layer) ? Pin::Never : m_recipe.always.contains(layer) ? Pin::Always : Pin::None;
+}
+
+void RecipeModel::setPins(const QList<int>& layers, Pin pin) {
+    core::Recipe recipe = m_recipe;
+    for (const int layer : layers) {
+        recipe.never.erase(layer);
+        recipe.always.erase(layer);
+        if (pin != Pin::None)
+            (pin == Pin::Never ? recipe.never : recipe.always).insert(layer);
+    }
+    const auto which = layers.size() == 1 ? tr("layer %1").arg(layers.front()) : tr("%1 layers").arg(layers.size());
+    replace(recipe, pin == Pin::Never ? tr("Never convert %1").arg(which) : pin == Pin::Always ? tr("Always convert %1").arg(which) : tr("Unpin %1").arg(which));
 }
 
 void RecipeModel::setTarget(const QList<HeadId>& heads, TargetField field, std::optional<double> value) {

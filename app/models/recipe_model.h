@@ -21,6 +21,8 @@ struct TargetEdit {
 };
 std::optional<double> targetValue(const core::HeadTarget& target, TargetField field);
 
+enum class Pin { None, Never, Always }; // of a layer: never converted, always converted
+
 class RecipeModel : public QObject {
     Q_OBJECT
 public:
@@ -40,6 +42,8 @@ public:
     void setConverted(const std::vector<std::int64_t>& layers, const QString& what); // becomes layers:... of the kept ones
     void setLayersConverted(const QList<int>& layers, bool converted);
     void setKeepRule(const core::KeepRule& rule);
+    Pin pin(int layer) const;
+    void setPins(const QList<int>& layers, Pin pin);
     void setTarget(const QList<HeadId>& heads, TargetField field, std::optional<double> value); // nullopt = automatic again
     void editTargets(const QList<TargetEdit>& edits, const QString& what); // many cells, one command
     void scaleTarget(const QList<HeadId>& heads, TargetField field, double factor, const std::vector<double>& from); // from: current values

@@ -12,7 +12,7 @@
 namespace linnet::app {
 namespace {
 
-constexpr int kDrainMs = 33;
+constexpr int kDrainMs = 33, kFitMs = 2000;
 constexpr std::int64_t kProfileWindows = 16; // on the CPU: enough for a picture in a minute
 constexpr qsizetype kMaxLog = 5000;
 constexpr int kMaxRecent = 10, kMaxRuns = 20;
@@ -39,6 +39,10 @@ Session::Session(QObject* parent) : QObject(parent) {
         if (m_profile)
             m_automatic = core::automaticTargets(*m_profile, m_recipe.recipe().preset);
     });
+    m_fitTimer.setSingleShot(true);
+    m_fitTimer.setInterval(kFitMs);
+    connect(&m_fitTimer, &QTimer::timeout, &m_closedForm, &ClosedFormModel::reload);
+    connect(this, &Session::runsChanged, &m_closedForm, [this] { m_closedForm.show(currentRun() ? currentRun()->folder : QString()); });
 }
 
 Session::~Session() = default;
@@ -69,12 +73,28 @@ void Session::setProfile(std::shared_ptr<const core::Profile> profile) {
     Q_EMIT profileChanged();
 }
 
+void Session::adoptRanking(const core::Selection& ranking, const Pins& pins) {
+    m_ranking = ranking;
+    m_rankingPins = pins;
+    Q_EMIT rankingChanged();
+}
+
+void Session::adoptRun(const RunEntry& run) {
+    m_current = entryFor(run.folder);
+    *m_current = run;
+    Q_EMIT runsChanged();
+    Q_EMIT metricsAppended(m_current->metrics);
+    Q_EMIT evaluationChanged();
+}
+
 // ---- requests ---------------------------------------------------------------------------------------------------------------
 
 void Session::submit(Job job, const QString& title) {
-    const auto kind = job.kind;
+    m_jobKind = job.kind;
+    m_jobPins = {job.recipe.never, job.recipe.always};
+    m_jobRule = job.recipe.keep;
     const auto tag = m_worker.submit(std::move(job));
-    if (kind == JobKind::Open)
+    if (m_jobKind == JobKind::Open)
         m_openTag = tag;
     m_jobTitle = title;
     m_fraction = -1;
@@ -126,6 +146,24 @@ void Session::profileTeacher() {
     submit(std::move(job), tr("Profiling"));
 }
 
+void Session::selectLayers(const core::KeepRule& rule) {
+    if (!m_teacher || m_state != JobState::Idle)
+        return;
+    Job job;
+    job.kind = JobKind::Select;
+    job.recipe = m_recipe.recipe();
+    job.recipe.keep = rule;
+    if (const auto problems = core::validateRecipe(job.recipe, m_recipe.layers(), m_recipe.heads()); !problems.empty()) {
+        Q_EMIT failed(tr("The layers can't be chosen"), problems.front());
+        return;
+    }
+    submit(std::move(job), tr("Choosing layers by %1").arg(QString::fromStdString(rule.text())));
+}
+
+std::uint64_t Session::submitProbe(Job job) { // beside the jobs that a person sees: it is short, and gives way to them
+    return m_teacher && m_state == JobState::Idle ? m_worker.submit(std::move(job)) : 0;
+}
+
 void Session::startRun() {
     if (!m_teacher || m_state != JobState::Idle)
         return;
@@ -152,6 +190,8 @@ void Session::resumeRun(const QString& folder) {
     Job job;
     job.kind = JobKind::Resume;
     job.path = folder.toStdString();
+    if (const auto recipe = core::readRecipe((folder + QStringLiteral("/recipe.json")).toStdString()))
+        job.recipe = *recipe; // its own; here for what the measured layers were pinned to
     loadRun(folder, true);
     m_current->state = QStringLiteral("running");
     Q_EMIT runsChanged();
@@ -203,6 +243,8 @@ void Session::stop() {
 
 void Session::setState(JobState state) {
     m_state = state;
+    if (state == JobState::Idle)
+        m_probes.retry();
     Q_EMIT jobChanged();
 }
 
@@ -236,15 +278,16 @@ void Session::drain() {
         addLog(QString::fromStdString(line));
     for (const auto& stage : mail.stages) {
         addLog(tr("stage %1").arg(QString::fromStdString(stage)));
-        Q_EMIT stageStarted(QString::fromStdString(stage));
+        if (isRunJob())
+            Q_EMIT stageStarted(QString::fromStdString(stage));
     }
     if (mail.progress && m_state != JobState::Stopping)
         showProgress(*mail.progress);
-    if (mail.selection) {
-        m_ranking = *mail.selection;
-        Q_EMIT rankingChanged();
-    }
-    if (!mail.metrics.empty() && m_current) {
+    if (mail.selection)
+        adoptRanking(*mail.selection, m_jobPins);
+    if (!mail.metrics.empty() && m_current && isRunJob()) {
+        if (!m_fitTimer.isActive())
+            m_fitTimer.start();
         m_current->metrics.insert(m_current->metrics.end(), mail.metrics.begin(), mail.metrics.end());
         Q_EMIT metricsAppended(mail.metrics);
     }
@@ -254,7 +297,10 @@ void Session::drain() {
     if (!mail.evaluations.empty())
         Q_EMIT evaluationChanged();
     for (const auto& result : mail.results)
-        finish(result);
+        if (result.kind == JobKind::Probe)
+            m_probes.take(result);
+        else
+            finish(result);
 }
 
 void Session::finish(const JobResult& result) {
@@ -271,6 +317,7 @@ void Session::finish(const JobResult& result) {
         if (result.profile)
             setProfile(result.profile);
         break;
+    case JobKind::Select: finishSelection(result); break;
     case JobKind::Convert:
     case JobKind::Resume: finishRun(result); break;
     case JobKind::Generate:
@@ -281,10 +328,13 @@ void Session::finish(const JobResult& result) {
         if (result.exported)
             Q_EMIT exported(*result.exported);
         break;
+    case JobKind::Probe: break; // not a job of a person's
     }
     if (cancelled) {
         addLog(tr("stopped"));
-        Q_EMIT notice(result.kind == JobKind::Convert || result.kind == JobKind::Resume ? tr("Stopped; saved in %1, Resume goes on").arg(text(result.path)) : tr("Stopped"));
+        Q_EMIT notice(result.kind == JobKind::Convert || result.kind == JobKind::Resume ? tr("Stopped; saved in %1, Resume goes on").arg(text(result.path))
+                      : result.kind == JobKind::Select                                 ? tr("Stopped; what was measured is kept, Measure goes on")
+                                                                                       : tr("Stopped"));
     } else if (result.error) {
         addLog(tr("failed: %1").arg(QString::fromStdString(result.error->message)));
         Q_EMIT failed(title, *result.error);
@@ -314,7 +364,7 @@ void Session::finishOpen(const JobResult& result) {
             Q_EMIT notice(tr("The recipe of last time was restored"));
         } else {
             auto recipe = core::defaultRecipe(core::diagnoseDevice());
-            recipe.keep = {core::KeepRule::Kind::Method, (layers * 22 + 15) / 30, {}, {}, "bypass"};
+            recipe.keep = core::parseKeepRule("bypass:" + std::to_string((layers * 22 + 15) / 30));
             recipe.teacherSource = m_teacher->path.string();
             recipe.teacherHash = m_teacher->hash;
             m_recipe.load(recipe);
@@ -328,6 +378,18 @@ void Session::finishOpen(const JobResult& result) {
                 loadRun(entry.filePath(), false);
         Q_EMIT runsChanged();
     }
+}
+
+void Session::finishSelection(const JobResult& result) {
+    if (!result.selection)
+        return;
+    std::vector<std::int64_t> converted;
+    for (std::int64_t l = 0; l < m_recipe.layers(); ++l)
+        if (!std::binary_search(result.selection->kept.begin(), result.selection->kept.end(), l))
+            converted.push_back(l);
+    m_recipe.setConverted(converted, tr("Choose layers by %1").arg(QString::fromStdString(m_jobRule.text())));
+    m_jobTitle = tr("Chose %1 layers to convert").arg(converted.size());
+    Q_EMIT jobChanged();
 }
 
 void Session::finishRun(const JobResult& result) {
@@ -344,6 +406,8 @@ void Session::finishRun(const JobResult& result) {
         m_current->state = result.error && result.error->code == core::ErrorCode::Cancelled ? QStringLiteral("stopped") : QStringLiteral("failed");
     }
     Q_EMIT runsChanged();
+    m_fitTimer.stop();
+    m_closedForm.reload();
 }
 
 // ---- runs -------------------------------------------------------------------------------------------------------------------
@@ -379,6 +443,9 @@ void Session::loadRun(const QString& folder, bool select) {
     if (select) {
         entry->metrics = core::readMetrics(path).value_or(std::vector<core::MetricRow>{});
         m_current = entry;
+        if (entry->report && entry->report->selection)
+            if (const auto recipe = core::readRecipe(path / "recipe.json"))
+                adoptRanking(*entry->report->selection, {recipe->never, recipe->always});
         Q_EMIT metricsAppended(entry->metrics);
         Q_EMIT evaluationChanged();
     }

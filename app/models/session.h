@@ -3,8 +3,10 @@
 #pragma once
 
 #include "app/jobs/worker.h"
+#include "app/models/closed_form_model.h"
 #include "app/models/recipe_model.h"
 #include "app/models/selection_model.h"
+#include "app/models/target_probe_model.h"
 
 #include <QObject>
 #include <QTimer>
@@ -21,6 +23,11 @@ struct RunEntry { // of this session or found on disk
     std::optional<core::Report> report;
 };
 
+struct Pins {
+    std::set<std::int64_t> never, always;
+    bool operator==(const Pins&) const = default;
+};
+
 class Session : public QObject {
     Q_OBJECT
 public:
@@ -32,21 +39,30 @@ public:
     const std::optional<core::ModelInfo>& teacher() const { return m_teacher; }
     const core::Profile* profile() const { return m_profile.get(); } // nullptr = not measured
     const std::vector<std::vector<core::HeadTarget>>& automaticTargets() const { return m_automatic; }
+    // The last measured layer choice (of a job, of a run or of a run that was opened), and the pins that it was measured with.
     const core::Selection* ranking() const { return m_ranking ? &*m_ranking : nullptr; }
+    const Pins& rankingPins() const { return m_rankingPins; }
+    bool rankingPinsHold() const { return m_rankingPins == Pins{m_recipe.recipe().never, m_recipe.recipe().always}; }
+    TargetProbeModel* probes() { return &m_probes; }
+    ClosedFormModel* closedForm() { return &m_closedForm; } // of the current run
     const QList<std::shared_ptr<RunEntry>>& runs() const { return m_runs; }
     std::shared_ptr<RunEntry> currentRun() const; // the newest, or nullptr
     JobState jobState() const { return m_state; }
+    bool isRunning(JobKind kind) const { return m_state != JobState::Idle && m_jobKind == kind; }
     QString jobTitle() const { return m_jobTitle; } // "Converting: layer 12, step 40 of 100"
     double jobFraction() const { return m_fraction; } // 0..1, -1 = unknown
     QString jobEta() const { return m_eta; }          // "about 2 min left", ""
     QStringList logLines() const { return m_log; }
     void adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::Profile> profile); // as if opened and profiled
+    void adoptRanking(const core::Selection& ranking, const Pins& pins); // as if measured
+    void adoptRun(const RunEntry& run);                                  // as if it had just run
     QString runsFolder() const; // QSettings "runs/folder", default Documents/Linnet
     QStringList recentModels() const;
 
 public Q_SLOTS:
     void openTeacher(const QString& path); // "default" or a folder or .gguf; a run folder opens its teacher and its results
     void profileTeacher();
+    void selectLayers(const core::KeepRule& rule); // measures, then sets the layers that it chose
     void startRun();
     void resumeRun(const QString& folder);
     void pauseOrResume();
@@ -74,6 +90,9 @@ private:
     void finish(const JobResult& result);
     void finishOpen(const JobResult& result);
     void finishRun(const JobResult& result);
+    void finishSelection(const JobResult& result);
+    std::uint64_t submitProbe(Job job);
+    bool isRunJob() const { return m_jobKind == JobKind::Convert || m_jobKind == JobKind::Resume; }
     void setState(JobState state);
     void submit(Job job, const QString& title);
     void showProgress(const core::Progress& progress);
@@ -83,18 +102,24 @@ private:
     std::shared_ptr<RunEntry> entryFor(const QString& folder);
     RecipeModel m_recipe;
     SelectionModel m_selection;
+    ClosedFormModel m_closedForm;
+    TargetProbeModel m_probes{&m_recipe, &m_selection, [this](Job job) { return submitProbe(std::move(job)); }};
     Worker m_worker;
     QTimer m_drainTimer;
     std::optional<core::ModelInfo> m_teacher;
     std::shared_ptr<const core::Profile> m_profile;
     std::vector<std::vector<core::HeadTarget>> m_automatic;
     std::optional<core::Selection> m_ranking;
+    Pins m_rankingPins, m_jobPins;
+    core::KeepRule m_jobRule; // of a selection
     QList<std::shared_ptr<RunEntry>> m_runs;
     JobState m_state = JobState::Idle;
+    JobKind m_jobKind = JobKind::Open; // of the running job, or of the last one
     QString m_jobTitle, m_eta;
     double m_fraction = -1;
     QStringList m_log;
     std::uint64_t m_openTag = 0;
+    QTimer m_fitTimer; // reads what the closed form of the running conversion has found so far
     QString m_pendingRun; // a run folder whose teacher is being opened
     std::shared_ptr<RunEntry> m_current;
     std::chrono::steady_clock::time_point m_jobBegin;

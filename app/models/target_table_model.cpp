@@ -56,9 +56,18 @@ QString allowedText(TargetField field) {
 
 } // namespace
 
-std::optional<double> currentTarget(Session& session, HeadId head, TargetField field) {
-    if (const auto user = targetValue(session.recipe()->target(head), field))
-        return user;
+std::optional<double> automaticTarget(Session& session, HeadId head, TargetField field) {
+    if (session.recipe()->recipe().preset == "linnet" && (field == TargetField::HalfLife || field == TargetField::Beta)) { // its grid's choice
+        const bool decay = field == TargetField::HalfLife;
+        if (const auto* probes = session.probes(); probes->head() == head && probes->state() == TargetProbeModel::State::Known)
+            return decay ? probes->result().automatic.halfLife : probes->result().automatic.beta;
+        const auto* fit = session.closedForm()->head(head.layer, head.head);
+        const auto& target = session.recipe()->target(head);
+        if (!fit || target.halfLife || target.beta) // a choice among what a person's value left
+            return {};
+        const double value = decay ? fit->chosen.halfLife : fit->chosen.beta;
+        return std::isnan(value) ? std::nullopt : std::optional(value);
+    }
     const auto& all = session.automaticTargets();
     if (!head.valid() || head.layer >= static_cast<int>(all.size()) || head.head >= static_cast<int>(all[static_cast<std::size_t>(head.layer)].size()))
         return {};
@@ -66,10 +75,17 @@ std::optional<double> currentTarget(Session& session, HeadId head, TargetField f
     return value && !std::isnan(*value) ? value : std::nullopt;
 }
 
+std::optional<double> currentTarget(Session& session, HeadId head, TargetField field) {
+    const auto user = targetValue(session.recipe()->target(head), field);
+    return user ? user : automaticTarget(session, head, field);
+}
+
 TargetTableModel::TargetTableModel(Session* session, QObject* parent) : QAbstractTableModel(parent), m_session(session) {
     connect(session->selection(), &SelectionModel::changed, this, &TargetTableModel::rebuild);
     connect(session->recipe(), &RecipeModel::targetsChanged, this, &TargetTableModel::refresh);
     connect(session, &Session::profileChanged, this, &TargetTableModel::refresh);
+    connect(session->probes(), &TargetProbeModel::changed, this, &TargetTableModel::refresh);
+    connect(session->closedForm(), &ClosedFormModel::changed, this, &TargetTableModel::refresh);
     m_heads = session->selection()->sorted();
 }
 
@@ -110,12 +126,7 @@ std::optional<double> TargetTableModel::measured(int row) const {
 }
 
 std::optional<double> TargetTableModel::automatic(int row) const {
-    const auto id = headAt(row);
-    const auto& all = m_session->automaticTargets();
-    if (!id.valid() || id.layer >= static_cast<int>(all.size()) || id.head >= static_cast<int>(all[static_cast<std::size_t>(id.layer)].size()))
-        return {};
-    const auto value = targetValue(all[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)], fieldAt(row));
-    return value && !std::isnan(*value) ? value : std::nullopt;
+    return automaticTarget(*m_session, headAt(row), fieldAt(row));
 }
 
 std::optional<double> TargetTableModel::user(int row) const {
@@ -133,6 +144,12 @@ TargetTableModel::Check TargetTableModel::check(TargetField field, double value)
     case TargetField::OutputGate: break;
     }
     return value < 0 || std::isinf(value) ? Check::Invalid : within(0, 32);
+}
+
+bool TargetTableModel::costly(int row) const {
+    const auto field = fieldAt(row);
+    const auto* probes = m_session->probes();
+    return (field == TargetField::HalfLife || field == TargetField::Beta) && probes->head() == headAt(row) && probes->costly() && user(row).has_value();
 }
 
 QVariant TargetTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
@@ -168,7 +185,7 @@ QVariant TargetTableModel::data(const QModelIndex& index, int role) const {
             return m_session->recipe()->target(headAt(row)).locked.count(targetKey(fieldAt(row))) ? Qt::Checked : Qt::Unchecked;
         return {};
     case Qt::ForegroundRole:
-        if (hasValue && check(fieldAt(row), value) != Check::Fine) {
+        if (hasValue && (check(fieldAt(row), value) != Check::Fine || (index.column() == User && costly(row)))) {
             const auto colors = widgets::stateColors(QGuiApplication::palette());
             return check(fieldAt(row), value) == Check::Invalid ? colors.bad : colors.warning;
         }
@@ -195,6 +212,8 @@ QString TargetTableModel::tooltip(int row, int column) const {
         return {};
     const auto value = user(row);
     const auto result = value ? check(field, *value) : Check::Fine;
+    if (costly(row))
+        return tr("Costs more than 10 %: %1").arg(m_session->probes()->text());
     const auto prefix = result == Check::Invalid ? tr("Out of range: ") : result == Check::Unusual ? tr("Allowed, but far from what heads do: ") : QString();
     return prefix + allowedText(field) + tr("; empty = automatic");
 }

@@ -9,6 +9,8 @@ namespace linnet::app {
 
 class Session;
 
+// What the start uses where a person sets nothing; nullopt: no profile, or (preset linnet) a grid that has not run.
+std::optional<double> automaticTarget(Session& session, HeadId head, TargetField field);
 // What holds for a head now: the user's value, else the preset's automatic one, else nothing (no profile).
 std::optional<double> currentTarget(Session& session, HeadId head, TargetField field);
 
@@ -40,6 +42,7 @@ public:
     void reset(const QList<int>& rows);
     QString text(const QList<int>& rows) const; // tab separated with a header line
     static Check check(TargetField field, double value);
+    bool costly(int row) const; // the user's value is known to cost more than 10 % of the head's residual
 
 Q_SIGNALS:
     void rejected(const QString& reason);

@@ -11,6 +11,9 @@
 #include <QPushButton>
 #include <QTableWidget>
 #include <QVBoxLayout>
+#include <algorithm>
+#include <cmath>
+#include <tuple>
 
 namespace linnet::app {
 namespace {
@@ -22,6 +25,36 @@ QString withError(const std::optional<double>& value, const std::optional<double
         return kDash;
     const auto number = QString::number(*value, 'f', 4);
     return error && !std::isnan(*error) ? number + QStringLiteral(" ± ") + QString::number(*error, 'f', 4) : number;
+}
+
+QTableWidget* numbersTable(const QString& name, int rows, const QStringList& columns, const QStringList& hints) {
+    auto* table = new QTableWidget(rows, static_cast<int>(columns.size()));
+    table->setObjectName(name);
+    table->setHorizontalHeaderLabels(columns);
+    for (int column = 0; column < hints.size(); ++column)
+        table->horizontalHeaderItem(column)->setToolTip(hints[column]);
+    table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    table->setWordWrap(false);
+    table->verticalHeader()->hide();
+    table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 8);
+    table->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff); // else its place is kept free below the rows
+    table->setEditTriggers(QAbstractItemView::NoEditTriggers);
+    table->setSelectionMode(QAbstractItemView::ContiguousSelection);
+    table->setSizeAdjustPolicy(QAbstractScrollArea::AdjustToContents);
+    return table;
+}
+
+void setRow(QTableWidget* table, int row, const QStringList& cells) {
+    for (int column = 0; column < cells.size(); ++column) {
+        auto* item = new QTableWidgetItem(cells[column]);
+        item->setTextAlignment(column == 0 ? Qt::AlignLeft | Qt::AlignVCenter : Qt::AlignRight | Qt::AlignVCenter);
+        table->setItem(row, column, item);
+    }
+}
+
+QString residual(double value) {
+    return std::isfinite(value) ? QString::number(value, 'f', 4) : kDash;
 }
 
 QString layerList(const std::vector<std::int64_t>& layers) {
@@ -40,19 +73,13 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     m_layers = new QLabel;
     m_layers->setWordWrap(true);
     m_layers->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    m_table = new QTableWidget(4, 7);
-    m_table->setObjectName(QStringLiteral("evaluationTable"));
-    m_table->setHorizontalHeaderLabels({tr("model"), tr("perplexity"), tr("ratio"), tr("loss"), tr("KL"), tr("top-1"), tr("count")});
-    const QStringList hints{{}, {}, tr("perplexity / the teacher's"), tr("nats a token"), tr("nats a token, to the teacher"), tr("share of tokens where the teacher's first choice is the same"), tr("predicted tokens")};
-    for (int column = 0; column < hints.size(); ++column)
-        m_table->horizontalHeaderItem(column)->setToolTip(hints[column]);
-    m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-    m_table->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
-    m_table->setWordWrap(false);
-    m_table->verticalHeader()->hide();
-    m_table->setEditTriggers(QAbstractItemView::NoEditTriggers);
-    m_table->setSelectionMode(QAbstractItemView::ContiguousSelection);
-    m_table->setSizeAdjustPolicy(QAbstractScrollArea::AdjustToContents);
+    m_table = numbersTable(QStringLiteral("evaluationTable"), 4, {tr("model"), tr("perplexity"), tr("ratio"), tr("loss"), tr("KL"), tr("top-1"), tr("count")},
+                           {{}, {}, tr("perplexity / the teacher's"), tr("nats a token"), tr("nats a token, to the teacher"), tr("share of tokens where the teacher's first choice is the same"), tr("predicted tokens")});
+    m_treatmentCaption = new QLabel(tr("What the mixer cannot hold, as the closed form measured it: mean residual of the heads, 0 nothing is lost, 1 all"));
+    m_treatmentCaption->setWordWrap(true);
+    m_treatments = numbersTable(QStringLiteral("treatmentsTable"), 0, {tr("part"), tr("treatment"), tr("folded"), tr("dropped"), tr("heads folded")},
+                                {{}, tr("as the recipe says"), tr("residual with the part folded in"), tr("residual with the part left out"), tr("share of the heads that fold it")});
+    m_treatments->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Maximum);
     m_prompt = new QLineEdit(tr("The invention of the printing press"));
     m_prompt->setObjectName(QStringLiteral("promptEdit"));
     m_generate = new QPushButton(tr("Generate"));
@@ -71,6 +98,8 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     layout->addWidget(m_caption);
     layout->addWidget(m_table);
     layout->addWidget(m_layers);
+    layout->addWidget(m_treatmentCaption);
+    layout->addWidget(m_treatments);
     layout->addWidget(box, 1);
     const auto request = [this] { m_session->generate(m_prompt->text()); };
     connect(m_generate, &QPushButton::clicked, this, request);
@@ -81,7 +110,10 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     connect(session, &Session::evaluationChanged, this, &EvaluationPanel::refill);
     connect(session, &Session::runsChanged, this, &EvaluationPanel::refill);
     connect(session, &Session::jobChanged, this, [this] { m_generate->setEnabled(m_session->teacher() && m_session->jobState() == JobState::Idle); });
-    connect(session, &Session::teacherChanged, this, [this] { m_generate->setEnabled(m_session->teacher().has_value()); });
+    connect(session, &Session::teacherChanged, this, [this] {
+        m_generate->setEnabled(m_session->teacher().has_value());
+        showTreatments();
+    });
     m_generate->setEnabled(false);
     refill();
 }
@@ -108,11 +140,7 @@ void EvaluationPanel::refill() {
             m_caption->setText(tr("<b>%1</b>: %2 perplexity, windows of %3 tokens, %4 windows; ratio, KL and top-1 agreement are to the teacher; ± is one standard error.")
                                    .arg(run->name.toHtmlEscaped(), QString::fromStdString(e.convention)).arg(e.seqLen).arg(e.sequences));
         }
-        for (int column = 0; column < 7; ++column) {
-            auto* item = new QTableWidgetItem(cells[column]);
-            item->setTextAlignment(column == 0 ? Qt::AlignLeft | Qt::AlignVCenter : Qt::AlignRight | Qt::AlignVCenter);
-            m_table->setItem(row, column, item);
-        }
+        setRow(m_table, row, cells);
     }
     QString layers;
     if (run && run->report) {
@@ -121,6 +149,31 @@ void EvaluationPanel::refill() {
             layers += QStringLiteral("<br>· ") + QString::fromStdString(note).toHtmlEscaped();
     }
     m_layers->setText(layers);
+    showTreatments();
+}
+
+void EvaluationPanel::showTreatments() {
+    const auto run = m_session->currentRun();
+    const auto measured = run && run->report ? run->report->treatments : std::vector<core::Treatment>{};
+    const auto& teacher = m_session->teacher();
+    QList<QStringList> rows;
+    const std::tuple<const char*, QString, bool> parts[] = {{"rope", tr("RoPE"), teacher.has_value()},
+                                                            {"bias", tr("q, k, v bias"), teacher && teacher->config.qkvBias},
+                                                            {"qk_norm", tr("QK norm"), teacher && teacher->config.qkNorm}};
+    for (const auto& [part, name, there] : parts) {
+        const auto found = std::find_if(measured.begin(), measured.end(), [part = part](const core::Treatment& t) { return t.part == part; });
+        if (found != measured.end())
+            rows << QStringList{name, QString::fromStdString(found->treatment), residual(found->folded), residual(found->dropped), tr("%1 %").arg(100 * found->headsFolded, 0, 'f', 0)};
+        else if (there)
+            rows << QStringList{name, kDash, kDash, kDash, kDash};
+    }
+    const bool shown = run && run->report && !rows.isEmpty();
+    m_treatmentCaption->setVisible(shown);
+    m_treatments->setVisible(shown);
+    m_treatments->setRowCount(static_cast<int>(rows.size()));
+    for (int row = 0; row < rows.size(); ++row)
+        setRow(m_treatments, row, rows[row]);
+    m_treatments->updateGeometry(); // as high as its rows
 }
 
 } // namespace linnet::app

@@ -20,9 +20,10 @@ public:
 
 private:
     void refill();
+    void showTreatments();
     Session* m_session;
-    QLabel *m_caption, *m_layers;
-    QTableWidget* m_table;
+    QLabel *m_caption, *m_layers, *m_treatmentCaption;
+    QTableWidget *m_table, *m_treatments;
     QLineEdit* m_prompt;
     QPushButton* m_generate;
     QPlainTextEdit* m_output;

@@ -113,13 +113,18 @@ void HeadsPage::makePresets(QMenu* menu) {
         connect(action, &QAction::triggered, this, slot);
     };
     const auto rule = [this](Kind kind, const std::string& method = {}) {
-        return [this, kind, method] { m_session->recipe()->setKeepRule({kind, m_keep->value(), {}, {}, method}); };
+        return [this, kind, method] {
+            core::KeepRule keep;
+            keep.kind = kind, keep.count = m_keep->value(), keep.method = method;
+            m_session->recipe()->setKeepRule(keep);
+        };
     };
     const auto layers = [this] { return static_cast<std::int64_t>(m_session->recipe()->layers()); };
     add(QStringLiteral("keepUniform"), tr("Keep N, evenly spaced"), rule(Kind::Uniform));
     add(QStringLiteral("keepFirst"), tr("Keep the first N"), rule(Kind::First));
     add(QStringLiteral("keepLast"), tr("Keep the last N"), rule(Kind::Last));
     add(QStringLiteral("keepBypass"), tr("Keep N, convert the cheapest by bypass ranking"), rule(Kind::Method, "bypass"));
+    add(QStringLiteral("chooseLayers"), tr("Choose by measurement..."), [this] { Q_EMIT measuredChoiceRequested(); });
     menu->addSeparator();
     add(QStringLiteral("convertSecond"), tr("Convert every 2nd layer"), [this, layers] {
         std::vector<std::int64_t> odd;
@@ -223,8 +228,17 @@ void HeadsPage::showScaleMode() {
     }
 }
 
-void HeadsPage::toggle(const QList<int>& layers, bool convertThem) {
+void HeadsPage::toggle(const QList<int>& ticked, bool convertThem) {
     auto* recipe = m_session->recipe();
+    QList<int> layers;
+    for (const int layer : ticked) {
+        if (recipe->pin(layer) != (convertThem ? Pin::Never : Pin::Always))
+            layers << layer;
+        else // a tick would change nothing
+            Q_EMIT m_session->notice(tr("Layer %1 is pinned on the Layers page: %2").arg(layer).arg(convertThem ? tr("never convert") : tr("always convert")));
+    }
+    if (layers.isEmpty())
+        return;
     const auto shown = convertedLayers(*m_session);
     if (recipe->converted() || !shown) {
         recipe->setLayersConverted(layers, convertThem);

@@ -28,6 +28,9 @@ class HeadsPage : public QWidget {
 public:
     explicit HeadsPage(Session* session, QWidget* parent = nullptr);
 
+Q_SIGNALS:
+    void measuredChoiceRequested(); // of the layers, on its own page
+
 protected:
     void changeEvent(QEvent* event) override; // texts carry colours of the theme
 

@@ -3,6 +3,7 @@
 #include "app/models/layer_choice.h"
 #include "app/models/session.h"
 #include "app/models/target_table_model.h"
+#include "app/panels/closed_form_view.h"
 #include "widgets/distance_histogram.h"
 #include "widgets/empty_state.h"
 
@@ -76,6 +77,7 @@ InspectorPanel::InspectorPanel(Session* session, QWidget* parent) : QWidget(pare
         layout->addWidget(each);
     layout->addWidget(m_histogram, 1);
     layout->addWidget(m_decay);
+    layout->addWidget(new ClosedFormView(session));
     layout->addWidget(caution);
     m_stack = new QStackedLayout(this);
     m_stack->addWidget(new widgets::EmptyState(QStringLiteral("◉"), tr("No head selected"), tr("Click a cell of a heat map to look at one head.")));
@@ -84,6 +86,8 @@ InspectorPanel::InspectorPanel(Session* session, QWidget* parent) : QWidget(pare
     connect(session, &Session::profileChanged, this, &InspectorPanel::refresh);
     connect(session, &Session::teacherChanged, this, &InspectorPanel::refresh);
     connect(session->recipe(), &RecipeModel::targetsChanged, this, &InspectorPanel::showDecay);
+    connect(session->probes(), &TargetProbeModel::changed, this, &InspectorPanel::showDecay);
+    connect(session->closedForm(), &ClosedFormModel::changed, this, &InspectorPanel::showDecay);
     connect(session->recipe(), &RecipeModel::layersChanged, this, &InspectorPanel::refresh);
     connect(session, &Session::rankingChanged, this, &InspectorPanel::refresh);
     refresh();

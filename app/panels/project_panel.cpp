@@ -214,8 +214,10 @@ void ProjectPanel::showSteps() {
     const auto total = teacher->config.layers;
     if (const auto layers = convertedLayers(*m_session))
         m_rail->setStep(id("layers"), layers->empty() ? StepState::Todo : StepState::Done, layers->empty() ? tr("no layer is converted") : tr("%1 of %2 converted").arg(layers->size()).arg(total));
-    else if (recipe.keep.kind == core::KeepRule::Kind::Method)
-        m_rail->setStep(id("layers"), StepState::Done, tr("%1 of %2, measured in the run").arg(std::max<std::int64_t>(0, total - recipe.keep.count)).arg(total));
+    else if (const auto kept = keptCount(*m_session))
+        m_rail->setStep(id("layers"), StepState::Done, tr("%1 of %2, measured in the run").arg(total - *kept).arg(total));
+    else if (recipe.keep.budget == core::KeepRule::Budget::Perplexity)
+        m_rail->setStep(id("layers"), StepState::Done, tr("up to %1 times the perplexity, measured in the run").arg(recipe.keep.limit));
     else
         m_rail->setStep(id("layers"), StepState::Blocked, tr("the choice does not fit"));
     std::size_t byHand = 0;

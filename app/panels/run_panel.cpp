@@ -2,18 +2,20 @@
 
 #include "app/models/session.h"
 #include "app/panels/export_dialog.h"
+#include "app/panels/method_section.h"
+#include "widgets/collapsible.h"
 
 #include <QComboBox>
 #include <QDesktopServices>
-#include <QDoubleValidator>
-#include <QFormLayout>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPushButton>
+#include <QSettings>
 #include <QSignalBlocker>
 #include <QSpinBox>
+#include <QToolButton>
 #include <QUrl>
 #include <QVBoxLayout>
 
@@ -43,13 +45,6 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
             layout->addWidget(widget, 1);
         return layout;
     };
-    m_keep = new QLineEdit;
-    m_keep->setObjectName(QStringLiteral("keepEdit"));
-    m_keep->setToolTip(tr("Layers that stay softmax: bypass:22, uniform:15, first:4, last:4 or layers:0,7,15"));
-    m_preset = new QComboBox;
-    m_preset->setObjectName(QStringLiteral("presetCombo"));
-    for (const auto& name : core::presetNames())
-        m_preset->addItem(QString::fromStdString(name));
     m_problem = new QLabel;
     m_problem->setWordWrap(true);
     m_problem->hide();
@@ -59,43 +54,17 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     m_runs->setWordWrap(true); // the panel is narrow
     m_runs->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
 
-    m_form = new QFormLayout;
-    m_form->setRowWrapPolicy(QFormLayout::DontWrapRows);
-    m_form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
-    m_form->addRow(tr("keep"), m_keep);
-    m_form->addRow(tr("start"), m_preset);
-    using R = core::Recipe;
-    whole(tr("steps"), QStringLiteral("stepsSpin"), 0, 1'000'000, [](R& r) -> std::int64_t& { return r.align.steps; });
-    whole(tr("batch"), QStringLiteral("batchSpin"), 1, 4096, [](R& r) -> std::int64_t& { return r.align.batch; });
-    real(tr("lr q, k, v"), QStringLiteral("lrEdit"), 0, 10, [](R& r) -> double& { return r.align.lr; });
-    real(tr("lr others"), QStringLiteral("lrNewEdit"), 0, 10, [](R& r) -> double& { return r.align.lrNew; });
-    real(tr("warm-up"), QStringLiteral("warmupEdit"), 0, 1, [](R& r) -> double& { return r.align.warmup; });
-    whole(tr("seq_len"), QStringLiteral("seqLenSpin"), 2, 1 << 20, [](R& r) -> std::int64_t& { return r.seqLen; });
-    whole(tr("calibration"), QStringLiteral("calibrationSpin"), 1, 2'000'000'000, [](R& r) -> std::int64_t& { return r.calibrationTokens; })->setSuffix(tr(" tokens"));
-    whole(tr("selection"), QStringLiteral("selectionSpin"), 0, 2'000'000'000, [](R& r) -> std::int64_t& { return r.selectionTokens; })->setSuffix(tr(" tokens"));
-    whole(tr("evaluation"), QStringLiteral("evaluationSpin"), 1, 2'000'000'000, [](R& r) -> std::int64_t& { return r.evaluationTokens; })->setSuffix(tr(" tokens"));
-
+    makeForm();
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(6, 6, 6, 6);
     layout->addLayout(row({m_run, m_pause, m_stop}));
-    layout->addLayout(m_form);
+    layout->addWidget(m_form);
+    layout->addWidget(m_section);
     layout->addWidget(m_problem);
     layout->addWidget(new QLabel(tr("Runs")));
     layout->addWidget(m_runs, 1);
     layout->addLayout(row({m_resume, m_open, m_export}));
 
-    connect(m_keep, &QLineEdit::editingFinished, this, &RunPanel::applyKeepRule);
-    connect(m_preset, &QComboBox::textActivated, this, [this](const QString& name) {
-        edit(tr("Start from %1").arg(name), [&](core::Recipe& r) {
-            r.preset = name.toStdString();
-            // each preset brings the alignment it was published or measured with; the rest of the recipe stays
-            const auto steps = r.align.steps, batch = r.align.batch;
-            r.align = core::defaultRecipe("cpu", r.preset).align;
-            if (r.align.steps > 0 && steps > 0)
-                r.align.steps = steps;
-            r.align.batch = batch;
-        });
-    });
     connect(session->recipe(), &RecipeModel::changed, this, &RunPanel::showRecipe);
     connect(session, &Session::jobChanged, this, &RunPanel::showJob);
     connect(session, &Session::teacherChanged, this, &RunPanel::showJob);
@@ -106,44 +75,62 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     showJob();
 }
 
-void RunPanel::edit(const QString& what, const std::function<void(core::Recipe&)>& change) {
-    core::Recipe recipe = m_session->recipe()->recipe();
-    change(recipe);
-    m_session->recipe()->replace(recipe, what);
+void RunPanel::makeForm() {
+    m_keep = new QLineEdit;
+    m_keep->setObjectName(QStringLiteral("keepEdit"));
+    m_keep->setToolTip(tr("Layers that stay softmax: kl:15, greedy:ppl=1.05, bypass:cache=64MiB@32768, uniform:15, first:4, last:4 or layers:0,7,15"));
+    m_preset = new QComboBox;
+    m_preset->setObjectName(QStringLiteral("presetCombo"));
+    for (const auto& name : core::presetNames()) {
+        m_preset->addItem(QString::fromStdString(name));
+        m_preset->setItemData(m_preset->count() - 1, presetHint(name), Qt::ToolTipRole);
+    }
+    m_presetHint = new QLabel;
+    m_presetHint->setObjectName(QStringLiteral("presetHint"));
+    m_presetHint->setWordWrap(true);
+    m_presetHint->setEnabled(false);
+    m_form = new RecipeForm(m_session);
+    m_form->row(tr("keep"), m_keep);
+    m_form->row(tr("start"), m_preset);
+    m_form->row({}, m_presetHint);
+    using R = core::Recipe;
+    m_form->whole(tr("steps"), QStringLiteral("stepsSpin"), 0, 1'000'000, [](R& r) -> std::int64_t& { return r.align.steps; }, tr("of alignment, for each layer"));
+    m_form->whole(tr("batch"), QStringLiteral("batchSpin"), 1, 4096, [](R& r) -> std::int64_t& { return r.align.batch; }, tr("sequences a step"));
+    m_form->whole(tr("seq_len"), QStringLiteral("seqLenSpin"), 2, 1 << 20, [](R& r) -> std::int64_t& { return r.seqLen; }, tr("tokens of a window"));
+    const auto tokens = [&](const QString& label, const QString& name, int low, RecipeForm::Field<std::int64_t> field) {
+        m_form->whole(label, name, low, 2'000'000'000, std::move(field))->setSuffix(tr(" tokens"));
+    };
+    tokens(tr("calibration"), QStringLiteral("calibrationSpin"), 1, [](R& r) -> std::int64_t& { return r.calibrationTokens; });
+    tokens(tr("selection"), QStringLiteral("selectionSpin"), 0, [](R& r) -> std::int64_t& { return r.selectionTokens; });
+    tokens(tr("evaluation"), QStringLiteral("evaluationSpin"), 1, [](R& r) -> std::int64_t& { return r.evaluationTokens; });
+    m_method = new MethodSection(m_session);
+    m_section = new widgets::Collapsible(tr("Method"), m_method);
+    m_section->header()->setObjectName(QStringLiteral("methodHeader"));
+    m_section->header()->setToolTip(tr("Treatments, alignment, distillation, memory"));
+    m_section->setExpanded(QSettings().value(QStringLiteral("run/method"), false).toBool());
+    connect(m_section, &widgets::Collapsible::toggled, this, [](bool expanded) { QSettings().setValue(QStringLiteral("run/method"), expanded); });
+    connect(m_keep, &QLineEdit::editingFinished, this, &RunPanel::applyKeepRule);
+    connect(m_preset, &QComboBox::textActivated, this, &RunPanel::startFrom);
 }
 
-QSpinBox* RunPanel::whole(const QString& label, const QString& name, int low, int high, std::function<std::int64_t&(core::Recipe&)> field) {
-    auto* box = new QSpinBox;
-    box->setObjectName(name);
-    box->setRange(low, high);
-    box->setKeyboardTracking(false);
-    box->setGroupSeparatorShown(true);
-    box->setMinimumWidth(90); // not the width of the largest value: the panel is narrow
-    m_form->addRow(label, box);
-    connect(box, &QSpinBox::valueChanged, this, [this, label, field](int value) { edit(tr("Set %1").arg(label), [&](core::Recipe& r) { field(r) = value; }); });
-    m_show.push_back([box, field](const core::Recipe& recipe) {
-        const QSignalBlocker quiet(box);
-        auto copy = recipe;
-        box->setValue(static_cast<int>(field(copy)));
+void RunPanel::startFrom(const QString& preset) {
+    m_form->edit(tr("Start from %1").arg(preset), [&](core::Recipe& r) {
+        // each preset brings the alignment it was published or measured with; what a person set besides stays
+        const auto before = core::defaultRecipe("cpu", r.preset), after = core::defaultRecipe("cpu", preset.toStdString());
+        const auto steps = r.align.steps, batch = r.align.batch;
+        r.preset = preset.toStdString();
+        r.align = after.align;
+        if (r.align.steps > 0 && steps > 0)
+            r.align.steps = steps;
+        r.align.batch = batch;
+        const auto follow = [&](auto field) {
+            if (r.*field == before.*field)
+                r.*field = after.*field;
+        };
+        follow(&core::Recipe::ropeTreatment);
+        follow(&core::Recipe::biasTreatment);
+        follow(&core::Recipe::qkNormTreatment);
     });
-    return box;
-}
-
-QLineEdit* RunPanel::real(const QString& label, const QString& name, double low, double high, std::function<double&(core::Recipe&)> field) {
-    auto* line = new QLineEdit;
-    line->setObjectName(name);
-    auto* validator = new QDoubleValidator(low, high, 12, line);
-    validator->setLocale(QLocale::c());
-    line->setValidator(validator);
-    m_form->addRow(label, line);
-    connect(line, &QLineEdit::editingFinished, this, [this, label, field, line] {
-        edit(tr("Set %1").arg(label), [&](core::Recipe& r) { field(r) = QLocale::c().toDouble(line->text()); });
-    });
-    m_show.push_back([line, field](const core::Recipe& recipe) {
-        auto copy = recipe;
-        line->setText(QString::number(field(copy), 'g', 6));
-    });
-    return line;
 }
 
 void RunPanel::applyKeepRule() {
@@ -161,8 +148,7 @@ void RunPanel::showRecipe() {
     m_keep->setText(QString::fromStdString(recipe.keep.text()));
     m_keep->setCursorPosition(0); // a long list: its beginning says what it is
     m_preset->setCurrentText(QString::fromStdString(recipe.preset));
-    for (const auto& show : m_show)
-        show(recipe);
+    m_presetHint->setText(presetHint(recipe.preset));
     const auto problems = m_session->teacher() ? m_session->recipe()->problems() : std::vector<core::Error>{};
     m_problem->setVisible(!problems.empty());
     if (!problems.empty())
@@ -173,8 +159,8 @@ void RunPanel::showJob() {
     const auto state = m_session->jobState();
     const bool idle = state == JobState::Idle;
     m_run->setEnabled(idle && m_session->teacher());
-    for (int row = 0; row < m_form->rowCount(); ++row) // the recipe belongs to a teacher
-        m_form->itemAt(row, QFormLayout::FieldRole)->widget()->setEnabled(m_session->teacher().has_value());
+    for (auto* part : {static_cast<QWidget*>(m_form), static_cast<QWidget*>(m_method)}) // the recipe belongs to a teacher
+        part->setEnabled(m_session->teacher().has_value());
     m_pause->setEnabled(state == JobState::Running || state == JobState::Paused);
     m_pause->setText(state == JobState::Paused ? tr("Continue") : tr("Pause"));
     m_stop->setEnabled(state == JobState::Running || state == JobState::Paused);

@@ -18,8 +18,12 @@ class TargetsPanel : public QWidget {
 public:
     explicit TargetsPanel(Session* session, QWidget* parent = nullptr);
 
+protected:
+    void changeEvent(QEvent* event) override; // a text carries a colour of the theme
+
 private:
     void refresh();
+    void showProbe();
     void scale();
     void copy();
     void paste();
@@ -27,7 +31,7 @@ private:
     Session* m_session;
     TargetTableModel* m_model;
     QTableView* m_table;
-    QLabel *m_caption, *m_message;
+    QLabel *m_caption, *m_message, *m_probe;
     QStackedLayout* m_stack;
     QPushButton *m_reset, *m_scale, *m_copy, *m_paste;
 };

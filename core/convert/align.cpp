@@ -34,12 +34,17 @@ struct Losses {
     double absolute = 0, relative = 0;
 };
 
+// [.., hidden] times M' where the loss has a metric.
+at::Tensor inMetric(const AlignJob& job, const at::Tensor& target) {
+    return job.metric ? target.matmul(job.metric->root.t()) : target;
+}
+
 Losses heldOutLosses(const AlignJob& job, const LinearLayer& layer, std::int64_t from, std::int64_t count) {
     const at::NoGradGuard noGradients;
     double error = 0, power = 0;
     for (std::int64_t n = from; n < from + count; n += 4) {
         const auto rows = std::min<std::int64_t>(4, from + count - n);
-        const at::Tensor x = job.x.narrow(0, n, rows).to(at::kFloat), y = job.target.narrow(0, n, rows).to(at::kFloat);
+        const at::Tensor x = job.x.narrow(0, n, rows).to(at::kFloat), y = inMetric(job, job.target.narrow(0, n, rows).to(at::kFloat));
         const at::Tensor out = linearForward(mixerSpec(job.recipe.mixer), job.teacher.linearShape(), layer, x);
         error += (out - y).square().sum().item<double>();
         power += y.square().sum().item<double>();
@@ -67,13 +72,19 @@ LinearLayer alignLayer(const AlignJob& job, AlignState& state) {
     const auto windows = job.x.size(0);
     const auto heldOut = heldOutWindows(settings, windows);
     const auto training = windows - heldOut;
-    const auto measureEvery = std::max<std::int64_t>(settings.steps / 8, 1);
+    const auto every = measureEvery(settings);
     const auto shape = job.teacher.linearShape();
     const std::uint64_t seed = layerSeed(job.recipe, job.layer);
 
+    if ((settings.loss == "kl_metric") != (job.metric != nullptr))
+        fail(ErrorCode::Internal, "alignment of layer " + std::to_string(job.layer) + ": loss " + settings.loss + (job.metric ? " takes no metric" : " needs a metric"));
+    if (job.metric && state.bestStep < 0) { // an ordinary layer, nothing measured yet
+        const at::NoGradGuard noGradients;
+        state.parameters.oProj = state.best.oProj = job.metric->root.matmul(state.parameters.oProj);
+    }
     state.parameters = mapped(state.parameters, [](const at::Tensor& t) { return t.detach().clone().requires_grad_(); });
     const auto trained = trainedParameters(state.parameters, settings);
-    const AlignLocks locks(state.parameters, job.recipe, job.layer, shape.headDim, state.lockNorms);
+    const AlignLocks locks(state.parameters, job.recipe, job.layer, shape.headDim, state.lockNorms, job.metric ? job.metric->inverse : at::Tensor());
     state.lockNorms = locks.norms();
     const auto tokens = settings.batch * job.x.size(1);
     auto lastSave = Clock::now();
@@ -96,16 +107,16 @@ LinearLayer alignLayer(const AlignJob& job, AlignState& state) {
     };
 
     try {
-        while (state.step < settings.steps) {
+        while (state.step < settings.steps && !hasStopped(settings, state.step, state.bestStep)) {
             const auto begin = Clock::now();
             MetricRow row;
             row.layer = job.layer;
             row.step = state.step;
             row.tokens = (state.step + 1) * tokens;
-            if (state.step % measureEvery == 0)
+            if (state.step % every == 0)
                 measure(row);
             const at::Tensor batch = at::tensor(drawBatch(seed, state.step, settings.batch, training), at::kLong).to(job.x.device());
-            const at::Tensor x = job.x.index_select(0, batch).to(at::kFloat), y = job.target.index_select(0, batch).to(at::kFloat);
+            const at::Tensor x = job.x.index_select(0, batch).to(at::kFloat), y = inMetric(job, job.target.index_select(0, batch).to(at::kFloat));
             const at::Tensor error = (linearForward(mixerSpec(job.recipe.mixer), shape, state.parameters, x) - y).square().mean();
             const at::Tensor loss = settings.loss == "relative_mse" ? error / y.square().mean().clamp_min(1e-30) : error;
             loss.backward();
@@ -156,9 +167,16 @@ LinearLayer alignLayer(const AlignJob& job, AlignState& state) {
             job.save(state);
         throw;
     }
-    MetricRow last;
-    measure(last); // the state after the last step competes too
-    return state.best;
+    if (!hasStopped(settings, state.step, state.bestStep)) {
+        MetricRow last;
+        measure(last); // the state after the last step competes too
+    }
+    LinearLayer best = state.best;
+    if (job.metric) {
+        const at::NoGradGuard noGradients;
+        best.oProj = job.metric->inverse.matmul(best.oProj);
+    }
+    return best;
 }
 
 } // namespace linnet::core

@@ -8,6 +8,7 @@ namespace linnet::core {
 namespace {
 
 constexpr std::int64_t kMaxHeldOut = 16; // windows: enough for a ranking of states, cheap beside the steps
+constexpr std::int64_t kMeasurements = 8; // of a run
 
 std::uint64_t mix(std::uint64_t value) { // splitmix64's finaliser
     value += 0x9e3779b97f4a7c15ULL;
@@ -43,7 +44,19 @@ std::int64_t heldOutWindows(const AlignSettings& settings, std::int64_t windows)
     return std::clamp<std::int64_t>(std::llround(settings.heldOut * static_cast<double>(windows)), 1, std::min(kMaxHeldOut, windows - 1));
 }
 
-AlignLocks::AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim, const at::Tensor& norms) {
+std::int64_t measureEvery(const AlignSettings& settings) {
+    return std::max<std::int64_t>(settings.steps / kMeasurements, 1);
+}
+
+bool hasStopped(const AlignSettings& settings, std::int64_t steps, std::int64_t bestStep) {
+    if (settings.earlyStop == 0 || steps == 0 || bestStep < 0)
+        return false;
+    const auto every = measureEvery(settings), last = (steps - 1) / every * every; // measurement
+    return last - bestStep >= settings.earlyStop * every;
+}
+
+AlignLocks::AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t index, std::int64_t headDim, const at::Tensor& norms, const at::Tensor& inverse)
+    : m_inverse(inverse) {
     const auto found = recipe.targets.find(index);
     if (found == recipe.targets.end())
         return;
@@ -58,7 +71,7 @@ AlignLocks::AlignLocks(LinearLayer& layer, const Recipe& recipe, std::int64_t in
         if (target.locked.contains("value_scale")) {
             const at::Tensor columns = layer.oProj.detach().narrow(1, head * headDim, headDim);
             const auto which = std::ssize(m_norms);
-            m_norms.emplace_back(columns, norms.defined() && which < norms.size(0) ? norms[which].to(columns.device()) : columns.norm());
+            m_norms.emplace_back(columns, norms.defined() && which < norms.size(0) ? norms[which].to(columns.device()) : normOf(columns));
         }
     }
 }
@@ -67,7 +80,7 @@ void AlignLocks::restore() const {
     for (const auto& [live, value] : m_frozen)
         live.copy_(value);
     for (const auto& [columns, norm] : m_norms)
-        columns.mul_(norm / columns.norm().clamp_min(1e-12));
+        columns.mul_(norm / normOf(columns).clamp_min(1e-12));
 }
 
 at::Tensor AlignLocks::norms() const {

@@ -2,6 +2,7 @@
 
 #include "core/convert/calibration.h"
 
+#include "core/convert/closed_form.h"
 #include "core/profile/layer_statistics.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -14,81 +15,28 @@ constexpr double kMinMeanLogit = 1e-3;      // a random row's mean is not divide
 constexpr double kPaperMinRate = 1e-3, kPaperMaxRate = 5;
 constexpr double kOutputGateShare = 0.01;   // lambda of the paper's output gate
 
-at::Tensor onDevice(const at::Tensor& tensor, const Model& model) {
-    return tensor.to(model.device(), at::kFloat);
-}
-
 void setNewParameters(LinearLayer& layer, const LayerContext& context) {
     const auto& config = context.teacher.config();
     const NewParameters drawn = context.drawn ? *context.drawn : drawNewParameters(config, context.recipe.seed, context.layer);
-    layer.aProj = onDevice(drawn.aProj, context.teacher);
-    layer.bProj = onDevice(drawn.bProj, context.teacher);
-    layer.gProj = onDevice(drawn.gProj, context.teacher);
-    layer.aLog = onDevice(drawn.aLog, context.teacher);
-    layer.dtBias = onDevice(drawn.dtBias, context.teacher);
-    layer.oNorm = onDevice(at::ones({config.headDim}), context.teacher);
+    layer.aProj = floatOn(context.teacher, drawn.aProj);
+    layer.bProj = floatOn(context.teacher, drawn.bProj);
+    layer.gProj = floatOn(context.teacher, drawn.gProj);
+    layer.aLog = floatOn(context.teacher, drawn.aLog);
+    layer.dtBias = floatOn(context.teacher, drawn.dtBias);
+    layer.oNorm = floatOn(context.teacher, at::ones({config.headDim}));
 }
 
-// q rows times E[exp(i w delta)] of each rotary pair under the head's sink-free distances: RoPE folded in expectation.
-at::Tensor foldRope(const at::Tensor& q, const LayerContext& context) {
-    if (!context.profile)
-        fail(ErrorCode::Usage, "treatment.rope = fold needs the profile of the calibration windows");
+void copyTeacher(LinearLayer& layer, const LayerContext& context, bool scrambled) {
     const auto& config = context.teacher.config();
-    const auto& profile = *context.profile;
-    const auto bins = static_cast<std::int64_t>(profile.edges.size()) - 1;
-    const auto last = static_cast<std::int64_t>(profile.edges.back());
-    const at::Tensor cos = context.teacher.ropeCos(last).narrow(0, 0, last).to(at::kCPU, at::kDouble);
-    const at::Tensor sin = context.teacher.ropeSin(last).narrow(0, 0, last).to(at::kCPU, at::kDouble);
-    at::Tensor mass = at::zeros({config.heads, last}, at::kDouble);
-    for (std::int64_t h = 0; h < config.heads; ++h) {
-        const auto& histogram = profile.layers[static_cast<std::size_t>(context.layer)][static_cast<std::size_t>(h)].histogramNoSink;
-        for (std::int64_t bin = 0; bin < bins; ++bin) {
-            const auto from = static_cast<std::int64_t>(profile.edges[static_cast<std::size_t>(bin)]);
-            const auto to = static_cast<std::int64_t>(profile.edges[static_cast<std::size_t>(bin) + 1]);
-            mass[h].narrow(0, from, to - from).fill_(histogram[static_cast<std::size_t>(bin)] / static_cast<double>(to - from));
-        }
-    }
-    const auto half = config.headDim / 2;
-    const at::Tensor c = onDevice(mass.matmul(cos.narrow(1, 0, half)), context.teacher).unsqueeze(-1); // [H, D/2, 1]
-    const at::Tensor s = onDevice(mass.matmul(sin.narrow(1, 0, half)), context.teacher).unsqueeze(-1);
-    const at::Tensor pairs = q.view({config.heads, 2, half, -1});
-    const at::Tensor a = pairs.select(1, 0), b = pairs.select(1, 1);
-    return at::stack({a * c - b * s, b * c + a * s}, 1).reshape(q.sizes());
-}
-
-// q, k, v rows of the teacher with what a Gated DeltaNet layer cannot hold folded in or dropped, as the recipe says.
-void copyProjections(LinearLayer& layer, const LayerContext& context, bool scrambled) {
-    const auto& config = context.teacher.config();
-    const auto& attention = context.weights.attention;
-    at::Tensor qkv = onDevice(attention.qkv, context.teacher);
-    if (attention.qkvBias.defined() && context.recipe.biasTreatment == "fold") {
-        // least squares of the constant b on x: dW = b m' (Sigma + lambda I)^-1
-        const at::Tensor row = context.moments.solve(context.moments.mean);
-        qkv = qkv + at::outer(onDevice(attention.qkvBias, context.teacher), onDevice(row, context.teacher));
-    }
-    const auto queryRows = config.heads * config.headDim, keyRows = config.kvHeads * config.headDim;
-    at::Tensor q = qkv.narrow(0, 0, queryRows), k = qkv.narrow(0, queryRows, keyRows);
-    if (attention.qNorm.defined() && context.recipe.qkNormTreatment == "fold") {
-        q = q * onDevice(attention.qNorm, context.teacher).repeat({config.heads}).unsqueeze(-1);
-        k = k * onDevice(attention.kNorm, context.teacher).repeat({config.kvHeads}).unsqueeze(-1);
-    }
-    if (context.recipe.ropeTreatment == "fold")
-        q = foldRope(q, context);
-    layer.qProj = q.clone();
-    layer.kProj = expandKeyValueRows(k, config.kvHeads, config.groupSize(), scrambled);
-    layer.vProj = expandKeyValueRows(qkv.narrow(0, queryRows + keyRows, keyRows), config.kvHeads, config.groupSize(), scrambled);
-    layer.oProj = onDevice(attention.o, context.teacher).clone();
-    at::Tensor identity = at::zeros({queryRows, kConvTaps});
+    const auto treatments = treatmentsOf(context.recipe);
+    const auto projections = copiedProjections(context, treatments, treatments.foldRope ? attentionDistances(context) : at::Tensor(), scrambled);
+    layer.qProj = projections.q, layer.kProj = projections.k, layer.vProj = projections.v;
+    layer.oProj = floatOn(context.teacher, context.weights.attention.o).clone();
+    at::Tensor identity = at::zeros({config.heads * config.headDim, kConvTaps});
     identity.select(1, kConvTaps - 1).fill_(1);
-    layer.qConv = onDevice(identity, context.teacher);
+    layer.qConv = floatOn(context.teacher, identity);
     layer.kConv = layer.qConv.clone();
     layer.vConv = layer.qConv.clone();
-}
-
-void setDecay(LinearLayer& layer, std::int64_t head, double rate) {
-    layer.aLog[head].zero_();
-    layer.aProj[head].zero_();
-    layer.dtBias[head].fill_(inverseSoftplus(rate));
 }
 
 // What the stages of [TC] section 3 read of one layer, from the profile or (bug for bug) from four short sequences.
@@ -162,7 +110,7 @@ void applyPaper(LinearLayer& layer, const LayerContext& context, bool released) 
         layer.aProj = releasedDecayRow; // left random there
     // the released code forgets the readout's D^-0.5
     const double readoutScale = released ? std::sqrt(static_cast<double>(config.headDim)) : 1.0;
-    const at::Tensor sigma = onDevice(valueScale(layer, context, statistics, readoutScale), context.teacher);
+    const at::Tensor sigma = floatOn(context.teacher, valueScale(layer, context, statistics, readoutScale));
     layer.vProj = layer.vProj * sigma.repeat_interleave(config.headDim).unsqueeze(-1);
     const at::Tensor value = at::silu(statistics.x.to(at::kFloat).matmul(layer.vProj.t()));
     const double alpha = kOutputGateShare * std::sqrt(statistics.heads.to(at::kFloat).square().mean().item<double>()) /
@@ -176,7 +124,7 @@ void applyTargets(LinearLayer& layer, const LayerContext& context) {
     if (found == context.recipe.targets.end())
         return;
     const auto D = context.teacher.config().headDim;
-    const at::Tensor unit = onDevice(context.moments.unitRow(), context.teacher);
+    const at::Tensor unit = floatOn(context.teacher, context.moments.unitRow());
     for (const auto& [head, target] : found->second) {
         if (target.halfLife)
             setDecay(layer, head, decayRate(*target.halfLife));
@@ -190,6 +138,10 @@ void applyTargets(LinearLayer& layer, const LayerContext& context) {
 }
 
 } // namespace
+
+at::Tensor streamWeights(const at::Tensor& stream) {
+    return stream.to(at::kFloat).square().mean(-1).clamp_min(1e-12).reciprocal();
+}
 
 at::Tensor InputMoments::solve(const at::Tensor& rhs) const { // Cholesky: symmetric, and the addition to the diagonal keeps it positive
     return at::cholesky_solve(rhs.unsqueeze(-1), at::linalg_cholesky(second)).squeeze(-1);
@@ -233,8 +185,15 @@ NewParameters drawNewParameters(const ModelConfig& config, std::uint64_t seed, s
 LinearLayer initialLayer(const LayerContext& context, const std::string& preset) {
     const at::NoGradGuard noGradients;
     LinearLayer layer;
+    if (preset == "linnet") {
+        auto fit = closedForm(context, context.control ? *context.control : Control());
+        layer = fit.layer;
+        if (context.fit)
+            *context.fit = std::move(fit);
+        return layer;
+    }
     const bool reference = preset == "reference";
-    copyProjections(layer, context, reference);
+    copyTeacher(layer, context, reference);
     setNewParameters(layer, context);
     if (preset == "zero-gate")
         layer.gProj.zero_();
@@ -246,12 +205,6 @@ LinearLayer initialLayer(const LayerContext& context, const std::string& preset)
         fail(ErrorCode::Usage, "preset " + preset + " has no start of its own", {{"key", "preset"}, {"found", preset}});
     applyTargets(layer, context);
     return mapped(layer, [](const at::Tensor& t) { return t.contiguous(); });
-}
-
-at::Tensor expandKeyValueRows(const at::Tensor& weight, std::int64_t kvHeads, std::int64_t group, bool scrambled) {
-    if (scrambled) // what the released code of both papers does: rows repeated inside a head
-        return weight.repeat_interleave(group, 0);
-    return weight.view({kvHeads, weight.size(0) / kvHeads, -1}).repeat_interleave(group, 0).reshape({weight.size(0) * group, -1});
 }
 
 double inverseSoftplus(double y) {

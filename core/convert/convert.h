@@ -31,10 +31,38 @@ Json metricToJson(const MetricRow& row);
 Result<std::vector<MetricRow>> readMetrics(const std::filesystem::path& run); // tolerates a torn last line
 
 struct StageReport {
-    std::string name; // data, teacher, profile, select, align, evaluate
+    std::string name; // data, profile, select, starts, align, drift, distill, evaluate
     double seconds = 0;
     std::int64_t steps = 0, tokens = 0;
     std::optional<double> lossFirst, lossLast; // means over the converted layers
+};
+
+struct LayerScore {
+    std::int64_t layer = 0;
+    double score = 0; // lower: cheaper to convert
+};
+struct SelectionPoint { // the student that keeps so many layers, measured on the selection slice
+    std::int64_t kept = 0;
+    double loss = 0, perplexity = 0, kl = 0; // nats a token, perplexity, KL(teacher || student)
+    std::uint64_t cacheBytes = 0;            // of one sequence of `cacheLength` tokens
+};
+struct Selection {
+    std::string method, unit;        // "bypass", "nats of loss"
+    std::vector<LayerScore> ranking; // cheapest first; greedy and restore: in their order, with the cost of each step
+    std::vector<std::int64_t> kept;  // sorted
+    std::vector<SelectionPoint> curve; // by kept layers, descending, over the ranking's nested choices (pins applied); may be empty
+    double teacherPerplexity = 0;    // on the selection slice; 0 = not measured
+    std::int64_t cacheLength = 32768;
+};
+Json selectionToJson(const Selection& selection);
+Selection selectionFromJson(const Json& json);
+
+// What a part of the teacher that a Gated DeltaNet layer cannot hold costs: mean residual of the heads' closed-form maps (0: nothing is
+// lost, 1: all) over the converted layers with the part folded in, and with it dropped.
+struct Treatment {
+    std::string part, treatment; // rope, bias, qk_norm; fold, drop or fit, as the recipe says
+    double folded = 0, dropped = 0;
+    double headsFolded = 0; // share of the heads
 };
 
 struct Report {
@@ -43,32 +71,26 @@ struct Report {
     std::vector<StageReport> stages;
     std::map<std::string, Evaluation> evaluation; // teacher, naive, zero_gate, student (those that were measured)
     std::uint64_t peakMemoryBytes = 0;
+    std::vector<Treatment> treatments; // preset linnet
+    std::optional<Selection> selection; // where a keep rule measured something
     std::vector<std::string> notes; // what a Gated DeltaNet layer cannot hold and what became of it; warnings
 };
 Json reportToJson(const Report& report);
 Report reportFromJson(const Json& json, const std::string& origin);
 Result<Report> readReport(const std::filesystem::path& run);
 
-struct LayerScore {
-    std::int64_t layer = 0;
-    double score = 0; // lower: cheaper to convert
-};
-struct Selection {
-    std::string method, unit;        // "bypass", "nats of loss"
-    std::vector<LayerScore> ranking; // cheapest first
-    std::vector<std::int64_t> kept;  // sorted
-};
-
 struct ConvertOptions {
     bool baselines = true;                 // naive and zero-gate evaluated too; a resumed run keeps what it began with
     std::filesystem::path cacheFolder;     // profiles; "" = none
+    std::filesystem::path bankFolder;      // aligned banks, and what was measured on them, for other runs to use; "" = none
+    bool wholeBank = false;                // aligns every layer but the pinned ones, whatever the keep rule needs: for the bank's sake
+    std::shared_ptr<const TokenWindows> windows; // the recipe's text, tokenised before (its own seq_len); null: read here
     std::function<void(const MetricRow&)> onMetric;
     std::function<void(const std::string& stage)> onStage;
     std::function<void(const std::string& name, const Evaluation&)> onEvaluation;
     std::function<void(const Selection&)> onSelection;
     ModelPtr teacher;                      // already loaded (same source, device and dtype): used instead of opening it again
-    // Layers aligned together take at most so many bytes above the teacher (one layer at least). 0: 4 GiB on a GPU, and one layer
-    // after the other on the CPU. The numbers depend on which layers share a group: a resumed run must keep it.
+    // For tests: memory of stages that depend on it, in place of what recipe.memory_gib means here.
     std::uint64_t groupBytes = 0;
 };
 
@@ -77,10 +99,9 @@ Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, c
 // Goes on exactly: the same numbers as an undisturbed run. A finished run returns its report.
 Result<Report> resumeRun(const std::filesystem::path& run, const ConvertOptions& options, const Control& control);
 
-// Layer ranking. bypass: rise of the loss with one layer's attention removed. (kl, greedy, restore, ga-s2, score: refused by
-// name until their issue.)
-Result<Selection> selectLayers(const Model& teacher, const std::string& method, std::int64_t keep, const TokenWindows& windows,
-                               const Control& control);
+// The layer choice of a recipe's keep rule and nothing more. What it needs (an aligned bank of all layers, say) is made in, or taken
+// from, options.cacheFolder / "banks": one bank serves every rule, and what was measured on it is kept beside it.
+Result<Selection> selectLayers(const Recipe& recipe, const ConvertOptions& options, const Control& control);
 
 // The automatic targets that a preset would use, per layer and head: shown beside measured and user values.
 std::vector<std::vector<HeadTarget>> automaticTargets(const Profile& profile, const std::string& preset);

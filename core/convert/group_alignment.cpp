@@ -2,6 +2,8 @@
 
 #include "core/convert/group_alignment.h"
 
+#include "core/convert/closed_form.h"
+
 #include "core/evaluate/evaluate_model.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -15,16 +17,12 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kWriteEvery = std::chrono::seconds(15);
 constexpr std::uint64_t kSmallFile = std::uint64_t(256) << 20;
 
-std::int64_t pieceSequences(const Model& teacher, std::int64_t tokens) { // of a teacher forward
-    return std::max<std::int64_t>(4, (teacher.device().is_cuda() ? 8192 : 1024) / tokens);
-}
-
 // What reads a layer's moments or heads in stage 1; they cost a pass over the inputs each.
 bool needsMoments(const Recipe& recipe, const ModelConfig& config, std::int64_t layer) {
-    return (config.qkvBias && recipe.biasTreatment == "fold") || recipe.preset == "paper" || recipe.preset == "reference" || recipe.targets.contains(layer);
+    return (config.qkvBias && recipe.biasTreatment == "fold") || recipe.preset == "paper" || recipe.preset == "reference" || recipe.preset == "linnet" || recipe.targets.contains(layer);
 }
 bool needsHeads(const Recipe& recipe) {
-    return recipe.preset == "paper" || recipe.preset == "reference";
+    return recipe.preset == "paper" || recipe.preset == "reference" || recipe.preset == "linnet";
 }
 
 LinearLayer onHost(const LinearLayer& layer) {
@@ -51,7 +49,9 @@ GroupAlignment::GroupAlignment(const GroupAlignmentJob& job, std::uint64_t budge
     const auto& recipe = job.recipe;
     const AlignGroupShape shape{1, recipe.align.batch, job.calibration.seqLen, job.calibration.sequences, job.teacher.linearShape()};
     const auto device = job.teacher.device();
-    m_sizes = AlignGroup::groupSizes(std::ssize(job.converted), shape, device, AlignGroup::computeType(device, job.teacher.dtype()), budget);
+    const auto compute = AlignGroup::computeType(device, job.teacher.dtype());
+    m_sizes = AlignGroup::groupSizes(std::ssize(job.converted), shape, device, compute, budget);
+    m_spill = job.spill || AlignGroup::spills(shape, device, compute, budget);
 }
 
 // States that a stop left behind. Those of one group were written one after the other: a kill in between leaves steps that differ, and
@@ -69,21 +69,31 @@ void GroupAlignment::prepare(Group& group) {
         m_job.run.dropMetrics(layer, group.resumed.empty() ? 0 : group.resumed.front().step);
 }
 
+void GroupAlignment::make(Group& group) const {
+    const auto& recipe = m_job.recipe;
+    const auto shape = m_job.teacher.linearShape();
+    const auto device = m_job.teacher.device();
+    std::vector<OutputMetric> metrics;
+    for (const auto layer : group.layers)
+        if (!m_metrics.empty())
+            metrics.push_back({m_metrics[static_cast<std::size_t>(layer)].root.to(device), m_metrics[static_cast<std::size_t>(layer)].inverse.to(device)});
+    group.align = std::make_unique<AlignGroup>(
+        AlignGroupJob{recipe, group.layers, {std::ssize(group.layers), recipe.align.batch, m_job.calibration.seqLen, m_job.calibration.sequences, shape}, device,
+                      AlignGroup::computeType(device, m_job.teacher.dtype()), AlignStep::backendFor(device, shape), std::move(metrics), m_spill});
+}
+
 // One layer of the teacher over all windows. `hidden` moves on to the next layer's, unless this is the last one wanted. With a group,
 // the layer's inputs and targets stay in it, and its start is made.
 void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights& weights, at::Tensor& hidden, bool last) {
     const auto& teacher = m_job.teacher;
     const auto& recipe = m_job.recipe;
-    const auto N = hidden.size(0), T = hidden.size(1), piece = pieceSequences(teacher, T);
+    const auto N = hidden.size(0), T = hidden.size(1), piece = forwardSequences(teacher.device(), T);
     const bool wanted = !group.layers.empty();
     const auto begin = Clock::now();
     LayerCapture capture;
     if (wanted) {
-        if (!group.align) {
-            const AlignGroupShape shape{std::ssize(group.layers), recipe.align.batch, T, N, teacher.linearShape()};
-            group.align = std::make_unique<AlignGroup>(AlignGroupJob{recipe, group.layers, shape, teacher.device(), AlignGroup::computeType(teacher.device(), teacher.dtype()),
-                                                                     AlignStep::backendFor(teacher.device(), teacher.linearShape())});
-        }
+        if (!group.align)
+            make(group);
         const bool sameType = group.align->inputs(index).scalar_type() == hidden.scalar_type();
         capture.x = sameType ? group.align->inputs(index) : at::empty_like(hidden);
         capture.target = sameType ? group.align->targets(index) : at::empty_like(hidden);
@@ -92,7 +102,7 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
     }
     for (std::int64_t n = 0; n < N; n += piece) {
         m_job.control.checkpoint();
-        const at::Tensor rows = hidden.narrow(0, n, std::min(piece, N - n));
+        const at::Tensor kept = hidden.narrow(0, n, std::min(piece, N - n)), rows = kept.to(teacher.device());
         const at::Tensor x = attentionInput(teacher, weights, rows), heads = headOutputs(teacher, weights, x);
         const at::Tensor target = outputProjection(weights, heads);
         for (const auto& [to, from] : {std::pair(&capture.x, &x), std::pair(&capture.heads, &heads), std::pair(&capture.target, &target)})
@@ -101,6 +111,8 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
         if (!last) {
             rows.add_(target);
             rows.add_(feedForward(teacher, weights, rows));
+            if (m_spill)
+                kept.copy_(rows);
         }
     }
     count(m_seconds.capture, begin);
@@ -112,9 +124,13 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
         group.align->targets(index).copy_(capture.target);
     }
     const auto layer = group.layers[index];
+    if (m_spill && (needsMoments(recipe, teacher.config(), layer) || needsHeads(recipe)))
+        for (at::Tensor* t : {&capture.x, &capture.heads, &capture.target})
+            *t = t->defined() ? t->to(teacher.device()) : *t;
     const auto moments = needsMoments(recipe, teacher.config(), layer) ? inputMoments(capture.x) : InputMoments{};
     const NewParameters drawn = m_drawn.at(layer).get();
-    const LayerContext context{teacher, weights, layer, recipe, capture, moments, m_job.profile, &drawn};
+    ClosedFormFit fit;
+    const LayerContext context{teacher, weights, layer, recipe, capture, moments, m_job.profile, &drawn, &fit, &m_job.control};
     const bool plainStart = recipe.preset == "naive" && !recipe.targets.contains(layer);
     LinearLayer naive;
     if (m_job.baselines || (plainStart && group.resumed.empty())) {
@@ -128,6 +144,8 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
         group.align->start(index, plainStart ? naive : initialLayer(context, recipe.preset));
     else
         group.align->restore(index, group.resumed[index]);
+    if (!fit.heads.empty())
+        m_job.run.saveClosedForm(layer, closedFormToJson(layer, fit));
     count(m_seconds.start, startBegin);
 }
 
@@ -235,8 +253,12 @@ void GroupAlignment::run(const std::filesystem::path& studentFile, const std::fi
     for (const auto& [layer, where] : place) // on other cores, while the teacher runs: a wide layer's draws take 50 ms
         m_drawn[layer] = std::async(std::launch::async, [&config = teacher.config(), seed = m_job.recipe.seed, layer = layer] { return drawNewParameters(config, seed, layer); });
     const at::Tensor ids = windowTensor(m_job.calibration, teacher.device());
-    const auto N = ids.size(0), piece = pieceSequences(teacher, ids.size(1));
-    at::Tensor hidden = at::empty({N, ids.size(1), teacher.config().hiddenSize}, at::TensorOptions(teacher.device()).dtype(teacher.dtype()));
+    const auto N = ids.size(0), piece = forwardSequences(teacher.device(), ids.size(1));
+    if (m_job.recipe.align.loss == "kl_metric" && m_job.recipe.align.steps > 0)
+        for (const auto& metric : outputMetrics(teacher, metricWindows(m_job.calibration, teacher.device()), m_job.recipe.seed, m_job.control))
+            m_metrics.push_back({metric.root.to(at::kCPU), metric.inverse.to(at::kCPU)});
+    const std::vector<std::int64_t> sizes{N, ids.size(1), teacher.config().hiddenSize};
+    at::Tensor hidden = m_spill ? hostTensor(sizes, teacher.dtype(), teacher.device()) : at::empty(sizes, at::TensorOptions(teacher.device()).dtype(teacher.dtype()));
     for (std::int64_t n = 0; n < N; n += piece)
         hidden.narrow(0, n, std::min(piece, N - n)).copy_(teacher.embed(ids.narrow(0, n, std::min(piece, N - n))));
     Group none;

@@ -2,6 +2,8 @@
 // layer, the layers of a group leave their inputs and targets on the device as the forward passes them, and when the group is whole it
 // is aligned before the forward goes on. So never more than one group's captures exist, none is computed twice and none crosses the bus
 // (2 x hidden x 2 bytes a token and layer: 0.2 GB at 32k tokens and 1536 channels, 1.2 GB at 200k, where fewer layers share a group).
+// Where a GPU's budget is too small for one layer, hidden states, inputs and targets lie in host memory; a start that reads them (all but
+// the plain ones) has the layer's own on the device for that moment.
 #pragma once
 
 #include "core/convert/align_group.h"
@@ -22,6 +24,7 @@ struct GroupAlignmentJob {
     const Profile* profile;
     const std::vector<std::int64_t>& converted;
     bool baselines;
+    bool spill = false; // for tests: whatever the budget (align_feed.h)
 };
 
 struct GroupSeconds {
@@ -42,6 +45,7 @@ public:
 private:
     struct Group;
     void prepare(Group& group);
+    void make(Group& group) const;
     void capture(Group& group, std::size_t index, const LayerWeights& weights, at::Tensor& hidden, bool last);
     void align(Group& group);
     void keep(bool always);
@@ -50,6 +54,8 @@ private:
 
     GroupAlignmentJob m_job;
     std::vector<std::int64_t> m_sizes;
+    bool m_spill;
+    std::vector<OutputMetric> m_metrics; // of all layers, on the host; loss kl_metric
     std::filesystem::path m_studentFile, m_naiveFile;
     Mixers m_student, m_naive; // on the host
     GroupSeconds m_seconds;

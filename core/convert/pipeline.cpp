@@ -5,22 +5,12 @@
 #include "core/convert/pipeline.h"
 
 #include "core/base/files.h"
-#include "core/convert/group_alignment.h"
-#include "core/convert/select.h"
-#include "core/convert/tensor_file.h"
+#include "core/convert/align_parts.h"
+#include "core/convert/drift.h"
+#include "core/distill/train.h"
 #include "core/model/device.h"
 
 namespace linnet::core {
-namespace {
-
-constexpr std::int64_t kCaptureBatch = 4; // sequences of a teacher forward
-constexpr std::uint64_t kGroupBytes = std::uint64_t(4) << 30; // above the teacher
-
-std::string plural(std::size_t count, const std::string& word) {
-    return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
-}
-
-} // namespace
 
 Pipeline::Pipeline(RunFolder& run, const ConvertOptions& options, const Control& control)
     : m_run(run), m_options(options), m_control(control), m_recipe(run.recipe()) {}
@@ -30,7 +20,7 @@ bool Pipeline::done(const std::string& stage) const {
 }
 
 // Runs a stage once: seconds are added up over interruptions, and what it found is in the state when it is marked done.
-template <class F> void Pipeline::stage(const std::string& name, F&& body) {
+void Pipeline::stage(const std::string& name, const std::function<void(Json& report)>& body) {
     if (done(name))
         return;
     if (m_options.onStage)
@@ -78,55 +68,28 @@ void Pipeline::openTeacher() {
 void Pipeline::data() {
     stage("data", [&](Json& report) {
         std::vector<std::string> text = m_recipe.dataText;
-        const auto all = windowsOf(*m_teacher, text, m_recipe.seqLen, 0, m_recipe.seed, m_control);
-        const auto slices = splitSlices(all, m_recipe.calibrationTokens, m_recipe.selectionTokens, m_recipe.evaluationTokens);
+        const auto all = m_options.windows ? *m_options.windows : windowsOf(*m_teacher, text, m_recipe.seqLen, 0, m_recipe.seed, m_control);
+        auto slices = splitSlices(all, m_recipe.calibrationTokens, m_recipe.selectionTokens, m_recipe.evaluationTokens);
+        if (distils())
+            slices.training = remainingWindows(all, slices, m_recipe.distill.tokens);
         saveSlices(m_run.file("samples.safetensors"), slices);
-        report["tokens"] = slices.calibration.tokens() + slices.selection.tokens() + slices.evaluation.tokens();
+        report["tokens"] = slices.calibration.tokens() + slices.selection.tokens() + slices.evaluation.tokens() + slices.training.tokens();
     });
     m_slices = loadSlices(m_run.file("samples.safetensors"));
     if (const auto length = m_recipe.evaluateSeqLen; length > 0) // the same tokens in shorter windows
         m_slices.evaluation = {m_slices.evaluation.ids, m_slices.evaluation.tokens() / length, length};
 }
 
-void Pipeline::select() {
-    const auto layers = m_teacher->config().layers;
-    stage("select", [&](Json& report) {
-        auto kept = keptLayers(m_recipe, layers);
-        if (!kept) {
-            checkMethod(m_recipe.keep.method);
-            std::map<std::int64_t, double> scores;
-            for (const auto& [layer, loss] : m_run.state()["bypass"].items())
-                scores[std::stoll(layer)] = loss.get<double>();
-            const auto save = [&] {
-                for (const auto& [layer, loss] : scores)
-                    m_run.state()["bypass"][std::to_string(layer)] = loss;
-                m_run.save();
-            };
-            const auto ranking = bypassRanking(*m_teacher, m_slices.selection, scores, save, m_control);
-            const auto selection = selectionOf(*m_teacher, m_recipe.keep.method, ranking, m_recipe.keep.count, m_recipe.never, m_recipe.always);
-            if (m_options.onSelection)
-                m_options.onSelection(selection);
-            kept = selection.kept;
-            report["tokens"] = m_slices.selection.tokens();
-        }
-        m_run.state()["kept_layers"] = *kept;
-    });
-    m_kept = m_run.state()["kept_layers"].get<std::vector<std::int64_t>>();
-    for (std::int64_t l = 0; l < layers; ++l)
-        if (!std::binary_search(m_kept.begin(), m_kept.end(), l))
-            m_converted.push_back(l);
-    m_run.log("converting " + plural(m_converted.size(), "layer") + ", keeping " + plural(m_kept.size(), "layer"));
-}
-
 void Pipeline::profile() {
-    const bool needed = (m_recipe.preset == "paper" || m_recipe.ropeTreatment == "fold") && !m_converted.empty();
-    if (!needed)
+    const bool fold = m_recipe.ropeTreatment != "drop" && m_recipe.preset != "linnet"; // whose closed form takes its own histogram
+    const bool scored = m_recipe.keep.kind == KeepRule::Kind::Method && m_recipe.keep.method == "score";
+    if (!(m_recipe.preset == "paper" || fold || scored) || slidingWindow())
         return;
     const auto file = m_run.file("profile.json");
     stage("profile", [&](Json& report) {
         ProfileOptions options;
         options.cacheFolder = m_options.cacheFolder.empty() ? m_run.file("checkpoints") : m_options.cacheFolder;
-        options.binsPerOctave = m_recipe.ropeTreatment == "fold" ? 0 : 2;
+        options.binsPerOctave = fold ? 0 : 2;
         const auto measured = orFail(profileModel(*m_teacher, m_slices.calibration, options, m_control));
         writeFileAtomically(file, profileToJson(measured).dump() + "\n");
         report["tokens"] = m_slices.calibration.tokens();
@@ -140,132 +103,87 @@ Mixers Pipeline::loadMixers(const std::filesystem::path& file) const {
     return loadLinearLayers(*openSafetensorsFile(file), m_teacher->linearShape(), m_teacher->device(), at::kFloat, m_recipe.mixer);
 }
 
-LinearLayer Pipeline::startAndAlign(std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, Mixers& naive) {
-    const auto moments = inputMoments(capture.x);
-    const LayerContext context{*m_teacher, weights, layer, m_recipe, capture, moments, m_profile ? &*m_profile : nullptr};
-    if (baselines()) {
-        Recipe plain = m_recipe; // the baseline knows nothing of a person's targets
-        plain.targets.clear();
-        const LayerContext untouched{*m_teacher, weights, layer, plain, capture, moments, context.profile};
-        naive[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(m_recipe.mixer), initialLayer(untouched, "naive")};
-        saveLinearLayers(naiveFile(), naive);
-    }
-    AlignState state;
-    const bool resumed = m_run.loadAlign(layer, m_teacher->device(), state);
-    if (!resumed)
-        state = freshAlignState(initialLayer(context, m_recipe.preset));
-    m_run.dropMetrics(layer, state.step);
-    if (m_recipe.align.steps == 0)
-        return state.best;
-    const auto index = std::lower_bound(m_converted.begin(), m_converted.end(), layer) - m_converted.begin();
-    const double total = static_cast<double>(m_recipe.align.steps) * static_cast<double>(m_converted.size());
-    AlignJob job{*m_teacher, layer, m_recipe, capture.x, capture.target, {}, {}, {}};
-    job.onMetric = [&](const MetricRow& measured) {
-        MetricRow row = measured;
-        row.time = m_run.secondsSoFar();
-        m_run.appendMetric(row);
-        if (m_options.onMetric)
-            m_options.onMetric(row);
-    };
-    job.save = [&](const AlignState& current) { m_run.saveAlign(layer, current); };
-    job.onStep = [&](std::int64_t step, double) {
-        m_control.report("align", static_cast<double>(index * m_recipe.align.steps + step), total,
-                         "layer " + std::to_string(layer) + ", step " + std::to_string(step) + " of " + std::to_string(m_recipe.align.steps));
-    };
-    const auto aligned = alignLayer(job, state);
-    m_run.state()["align"][std::to_string(layer)] = {state.lossFirst, state.lossLast};
-    m_run.save(); // before the layer counts as finished: a kill in between must not lose its losses
-    return aligned;
+Mixers Pipeline::converted(const Mixers& bank) const {
+    Mixers chosen;
+    for (const auto layer : m_converted)
+        if (const auto found = bank.find(layer); found != bank.end())
+            chosen.insert(*found);
+    return chosen;
 }
 
-// The hidden states of all windows go from layer to layer; one layer's inputs and targets exist at a time.
-void Pipeline::alignByLayer(Mixers& student, Mixers& naive) {
-    const auto remaining = [&](std::int64_t l) {
-        return std::binary_search(m_converted.begin(), m_converted.end(), l) && !(student.contains(l) && (!baselines() || naive.contains(l)));
-    };
-    const at::Tensor ids = windowTensor(m_slices.calibration, m_teacher->device());
-    const auto N = ids.size(0);
-    const auto& config = m_teacher->config();
-    std::int64_t last = -1;
-    for (const auto l : m_converted)
-        if (remaining(l))
-            last = l;
-    at::Tensor hidden = at::empty({N, ids.size(1), config.hiddenSize}, at::TensorOptions(m_teacher->device()).dtype(m_teacher->dtype()));
-    for (std::int64_t n = 0; n < N && last >= 0; n += kCaptureBatch)
-        hidden.narrow(0, n, std::min(kCaptureBatch, N - n)).copy_(m_teacher->embed(ids.narrow(0, n, std::min(kCaptureBatch, N - n))));
-    for (std::int64_t l = 0; l <= last; ++l) {
-        const auto weights = m_teacher->layer(l);
-        LayerCapture capture;
-        if (remaining(l)) {
-            capture.x = at::empty_like(hidden);
-            capture.target = at::empty_like(hidden);
-            capture.heads = at::empty({N, ids.size(1), config.heads * config.headDim}, hidden.options());
-        }
-        for (std::int64_t n = 0; n < N; n += kCaptureBatch) {
-            m_control.checkpoint();
-            const at::Tensor rows = hidden.narrow(0, n, std::min(kCaptureBatch, N - n));
-            const at::Tensor x = attentionInput(*m_teacher, *weights, rows), heads = headOutputs(*m_teacher, *weights, x);
-            const at::Tensor target = outputProjection(*weights, heads);
-            if (capture.x.defined()) {
-                capture.x.narrow(0, n, rows.size(0)).copy_(x);
-                capture.heads.narrow(0, n, rows.size(0)).copy_(heads);
-                capture.target.narrow(0, n, rows.size(0)).copy_(target);
-            }
-            if (l < last) {
-                rows.add_(target);
-                rows.add_(feedForward(*m_teacher, *weights, rows));
-            }
-        }
-        if (!capture.x.defined())
-            continue;
-        const at::AutoGradMode gradients(true);
-        student[l] = Mixer{Mixer::Kind::Linear, &mixerSpec(m_recipe.mixer), startAndAlign(l, *weights, capture, naive)};
-        saveLinearLayers(studentFile(), student);
-        m_run.removeAlign(l);
-    }
-}
-
-// Groups hold the Gated DeltaNet layer only, and pay where launches cost more than arithmetic.
-std::uint64_t Pipeline::groupBudget() const {
-    if (!AlignStep::supports(mixerSpec(m_recipe.mixer)))
-        return 0;
+// What a stage may take above the teacher, by the recipe or half of a GPU; 0 on a CPU: no limit known. Fixed when the run begins,
+// because numbers depend on which layers share a group.
+std::uint64_t Pipeline::memoryBudget() {
     if (m_options.groupBytes > 0)
         return m_options.groupBytes;
-    return m_teacher->device().is_cuda() ? kGroupBytes : 0;
+    Json& fixed = m_run.state()["memory_bytes"];
+    if (!fixed.is_number()) {
+        const auto device = m_teacher->device();
+        fixed = m_recipe.memoryGib > 0 ? static_cast<std::uint64_t>(m_recipe.memoryGib * double(1 << 30)) : device.is_cuda() ? deviceMemoryBytes(device) / 2 : 0;
+        m_run.save();
+    }
+    return fixed.get<std::uint64_t>();
 }
 
-void Pipeline::convertLayers() {
-    if (m_converted.empty())
+void Pipeline::drift() {
+    if (!drifts() || m_converted.empty())
         return;
-    if (m_recipe.preset == "sliding-window") { // nothing to train: the student is the teacher with a mask
-        Mixers student;
-        for (const auto l : m_converted)
-            student[l] = Mixer{Mixer::Kind::SlidingWindow, nullptr, {}, m_recipe.window, m_recipe.sinks};
-        saveLinearLayers(studentFile(), student);
-        return;
-    }
-    stage("align", [&](Json& report) {
-        const at::NoGradGuard noGradients;
-        if (const auto budget = groupBudget(); budget > 0) {
-            GroupAlignment({m_run, m_options, m_control, m_recipe, *m_teacher, m_slices.calibration, m_profile ? &*m_profile : nullptr, m_converted, baselines()}, budget).run(studentFile(), naiveFile());
-        } else {
-            Mixers student = loadMixers(studentFile()), naive = loadMixers(naiveFile());
-            alignByLayer(student, naive);
-        }
-        report["steps"] = m_recipe.align.steps;
+    stage("drift", [&](Json& report) {
+        m_run.dropMetrics(-1, 0, "drift"); // it begins anew, from the aligned layers
+        Mixers student = converted(loadMixers(alignedFile()));
+        DriftJob job{*m_teacher, m_recipe, m_slices.calibration, m_control, 0, {}, {}};
+        job.onMetric = [&](const MetricRow& measured) { metric(measured); };
+        job.onLog = [&](const std::string& line) { m_run.log(line); };
+        job.ridge = m_recipe.align.steps == 0 ? 1e-3 : 1e-2; // a closed form has more to gain, and less to lose
+        correctDrift(job, student);
+        saveLinearLayers(driftedFile(), student);
+        report["steps"] = m_recipe.align.drift == "align" ? m_recipe.align.driftSteps : 0;
         report["tokens"] = m_slices.calibration.tokens();
-        double first = 0, final = 0;
-        for (const auto& [layer, losses] : m_run.state()["align"].items()) {
-            first += losses[0].get<double>() / static_cast<double>(m_converted.size());
-            final += losses[1].get<double>() / static_cast<double>(m_converted.size());
-        }
-        if (m_recipe.align.steps > 0) {
-            report["loss_first"] = first;
-            report["loss_last"] = final;
-        }
     });
 }
 
+void Pipeline::distill() {
+    if (!distils() || m_converted.empty())
+        return;
+    stage("distill", [&](Json& report) {
+        DistillState state;
+        if (!m_run.loadDistill(m_teacher->device(), state))
+            state = freshDistillState(converted(loadMixers(drifts() ? driftedFile() : alignedFile())));
+        m_run.dropMetrics(-1, state.step, "distill");
+        std::map<std::int64_t, std::function<void(LinearLayer&)>> locked;
+        std::map<std::int64_t, AlignLocks> locks;
+        for (auto& [layer, parameters] : state.parameters)
+            if (m_recipe.targets.contains(layer)) {
+                locks.try_emplace(layer, parameters, m_recipe, layer, m_teacher->config().headDim);
+                locked[layer] = [&, layer](LinearLayer&) { locks.at(layer).restore(); };
+            }
+        DistillJob job{*m_teacher, mixerSpec(m_recipe.mixer), m_recipe.distill, m_recipe.seed, m_slices.training, locked, memoryBudget(), m_control, {}, {}};
+        job.onRow = [&](const DistillRow& row) {
+            MetricRow line;
+            line.stage = "distill";
+            line.step = row.step, line.tokens = row.tokens, line.loss = row.loss, line.lr = row.lr;
+            line.gradNorm = row.gradNorm, line.tokensPerSecond = row.tokensPerSecond;
+            metric(line);
+        };
+        job.save = [&](const DistillState& current) { m_run.saveDistill(current); };
+        const at::AutoGradMode gradients(true);
+        distillStudent(job, state);
+        saveLinearLayers(checkpoint("student"), distilledMixers(state, mixerSpec(m_recipe.mixer)));
+        m_run.removeDistill();
+        report["steps"] = m_recipe.distill.steps;
+        report["tokens"] = m_recipe.distill.steps * m_recipe.distill.batch * m_recipe.seqLen;
+        report["loss_first"] = state.lossFirst;
+        report["loss_last"] = state.lossLast;
+    });
+}
+
+void Pipeline::metric(const MetricRow& measured) {
+    MetricRow row = measured;
+    row.time = m_run.secondsSoFar();
+    m_run.appendMetric(row);
+    if (m_options.onMetric)
+        m_options.onMetric(row);
+}
 void Pipeline::measure(const std::string& name, const Mixers& mixers) {
     Json& finished = m_run.state()["evaluation"];
     if (!finished.contains(name)) {
@@ -283,13 +201,10 @@ void Pipeline::evaluate() {
         const c10::InferenceMode inference;
         m_reference = *orFail(teacherReference(*m_teacher, m_slices.evaluation, m_control));
         measure("teacher", {});
-        Mixers student = loadMixers(studentFile());
-        Mixers naive = baselines() ? loadMixers(naiveFile()) : Mixers{};
-        const auto compute = [&](const at::Tensor& t) { return t.to(m_teacher->dtype()); };
-        for (auto* mixers : {&student, &naive})
-            for (auto& [layer, mixer] : *mixers)
-                if (mixer.kind == Mixer::Kind::Linear)
-                    mixer.linear = mapped(mixer.linear, compute);
+        if (m_bank && !drifts() && !distils())
+            saveLinearLayers(checkpoint("student"), converted(loadMixers(alignedFile())));
+        const Mixers student = computed(loadMixers(checkpoint("student")));
+        Mixers naive = baselines() ? computed(converted(loadMixers(checkpoint("naive")))) : Mixers{};
         if (!naive.empty()) {
             measure("naive", naive);
             for (auto& [layer, mixer] : naive)
@@ -304,12 +219,14 @@ void Pipeline::evaluate() {
 void Pipeline::noteTreatments() {
     const auto& config = m_teacher->config();
     std::vector<std::string> notes;
+    const auto where = [](const std::string& treatment) { return std::string(treatment == "fit" ? " in the heads that lose less by it" : ""); };
     if (m_recipe.preset != "sliding-window" && !m_converted.empty()) {
         if (config.qkvBias)
-            notes.push_back("q, k and v biases: " + std::string(m_recipe.biasTreatment == "fold" ? "folded into the projections by least squares" : "dropped"));
+            notes.push_back("q, k and v biases: " + std::string(m_recipe.biasTreatment == "drop" ? "dropped" : "folded into the projections by least squares" + where(m_recipe.biasTreatment)));
         if (config.qkNorm)
-            notes.push_back("QK-norm weights: " + std::string(m_recipe.qkNormTreatment == "fold" ? "folded into the rows they scale" : "dropped"));
-        notes.push_back("RoPE in converted layers: " + std::string(m_recipe.ropeTreatment == "fold" ? "folded in expectation" : "dropped"));
+            notes.push_back("QK-norm weights: " + std::string(m_recipe.qkNormTreatment == "drop" ? "dropped" : "folded into the rows they scale" + where(m_recipe.qkNormTreatment)));
+        notes.push_back("RoPE in converted layers: " + std::string(m_recipe.ropeTreatment == "drop" ? "dropped" : "folded in expectation" + where(m_recipe.ropeTreatment)));
+        notes.push_back("attention's scale 1/sqrt(head_dim): has no counterpart; queries and keys are normalised to unit length");
     }
     for (const auto l : m_converted)
         if (l < 2)
@@ -322,7 +239,7 @@ Report Pipeline::report() {
     report.run = m_run.path();
     report.keptLayers = m_kept;
     report.convertedLayers = m_converted;
-    for (const char* name : {"data", "select", "profile", "align", "evaluate"})
+    for (const char* name : {"data", "profile", "starts", "align", "select", "drift", "distill", "evaluate"})
         if (done(name)) {
             const Json& json = m_run.state()["stages"][name];
             const auto number = [&](const char* key) { return json.contains(key) ? std::optional(json[key].get<double>()) : std::nullopt; };
@@ -333,6 +250,8 @@ Report Pipeline::report() {
     auto& peak = m_run.state()["peak_memory_bytes"];
     report.peakMemoryBytes = std::max(peak.is_number() ? peak.get<std::uint64_t>() : 0, peakDeviceBytes(m_teacher->device()));
     peak = report.peakMemoryBytes;
+    report.treatments = treatments();
+    report.selection = m_selection;
     report.notes = m_run.state()["notes"].get<std::vector<std::string>>();
     writeFileAtomically(m_run.file("report.json"), reportToJson(report).dump(1) + "\n");
     m_run.state()["finished"] = true;
@@ -341,12 +260,56 @@ Report Pipeline::report() {
     return report;
 }
 
-Report Pipeline::execute() {
+// Means over the converted layers of what their closed forms measured.
+std::vector<Treatment> Pipeline::treatments() const {
+    std::vector<Treatment> all;
+    std::map<std::string, double> layers;
+    for (const auto& fit : m_run.closedForm()) {
+        if (!std::binary_search(m_converted.begin(), m_converted.end(), fit.at("layer").get<std::int64_t>()))
+            continue;
+        const auto heads = static_cast<double>(fit.at("heads").size());
+        for (const auto& cost : fit.at("treatments")) {
+            const auto part = cost.at("part").get<std::string>();
+            auto found = std::ranges::find(all, part, &Treatment::part);
+            if (found == all.end())
+                found = all.insert(all.end(), Treatment{part, cost.at("treatment")});
+            found->folded += cost.at("residual_folded").get<double>();
+            found->dropped += cost.at("residual_dropped").get<double>();
+            found->headsFolded += cost.at("heads_folded").get<double>() / heads;
+            ++layers[part];
+        }
+    }
+    for (auto& treatment : all)
+        for (double* value : {&treatment.folded, &treatment.dropped, &treatment.headsFolded})
+            *value /= layers[treatment.part];
+    return all;
+}
+
+// `choice`: no further than the choice of layers needs.
+void Pipeline::prepare(bool choice) {
     openTeacher();
     data();
-    select();
     profile();
-    convertLayers();
+    select(BankKind::None);
+    if (choice && m_selection)
+        return;
+    select(BankKind::Starts);
+    if (choice && m_selection)
+        return;
+    alignLayers();
+    select(BankKind::Aligned);
+}
+
+Selection Pipeline::executeSelection() {
+    prepare(true);
+    return *m_selection;
+}
+
+Report Pipeline::execute() {
+    prepare(false);
+    m_run.log("converting " + std::to_string(m_converted.size()) + " layers, keeping " + std::to_string(m_kept.size()));
+    drift();
+    distill();
     noteTreatments();
     evaluate();
     return report();

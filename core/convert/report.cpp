@@ -62,8 +62,14 @@ Json reportToJson(const Report& report) {
     for (const char* name : {"teacher", "naive", "zero_gate", "student"})
         if (const auto found = report.evaluation.find(name); found != report.evaluation.end())
             evaluation[name] = evaluationToJson(found->second);
-    return {{"run", report.run.string()}, {"kept_layers", report.keptLayers}, {"converted_layers", report.convertedLayers}, {"stages", stages},
-            {"evaluation", evaluation}, {"peak_memory_bytes", report.peakMemoryBytes}, {"notes", report.notes}};
+    Json treatments = Json::array();
+    for (const auto& t : report.treatments)
+        treatments.push_back({{"part", t.part}, {"treatment", t.treatment}, {"residual_folded", t.folded}, {"residual_dropped", t.dropped}, {"heads_folded", t.headsFolded}});
+    Json json{{"run", report.run.string()}, {"kept_layers", report.keptLayers}, {"converted_layers", report.convertedLayers}, {"stages", stages},
+            {"evaluation", evaluation}, {"peak_memory_bytes", report.peakMemoryBytes}, {"treatments", treatments}, {"notes", report.notes}};
+    if (report.selection)
+        json["selection"] = selectionToJson(*report.selection);
+    return json;
 }
 
 Report reportFromJson(const Json& json, const std::string& origin) {
@@ -78,6 +84,10 @@ Report reportFromJson(const Json& json, const std::string& origin) {
         for (const auto& [name, value] : json.at("evaluation").items())
             report.evaluation[name] = evaluationFromJson(value);
         report.peakMemoryBytes = json.at("peak_memory_bytes");
+        for (const auto& t : json.value("treatments", Json::array()))
+            report.treatments.push_back({t.at("part"), t.at("treatment"), t.at("residual_folded"), t.at("residual_dropped"), t.at("heads_folded")});
+        if (const auto selection = json.find("selection"); selection != json.end())
+            report.selection = selectionFromJson(*selection);
         report.notes = json.value("notes", std::vector<std::string>{});
         return report;
     } catch (const nlohmann::json::exception& error) {

@@ -28,6 +28,32 @@ LinearLayer takeLayer(const std::map<std::string, at::Tensor>& tensors, const st
     return layer;
 }
 
+constexpr const char* kDistillName = "checkpoints/distill";
+
+void appendMoments(NamedTensors& tensors, const std::string& prefix, const std::vector<at::Tensor>& first, const std::vector<at::Tensor>& second) {
+    const auto names = LinearLayer::names();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        tensors.emplace_back(prefix + "first." + names[i], first[i]);
+        tensors.emplace_back(prefix + "second." + names[i], second[i]);
+    }
+}
+
+std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>> takeMoments(const std::map<std::string, at::Tensor>& tensors, const std::string& prefix) {
+    std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>> moments;
+    for (const auto& name : LinearLayer::names()) {
+        moments.first.push_back(tensors.at(prefix + "first." + name));
+        moments.second.push_back(tensors.at(prefix + "second." + name));
+    }
+    return moments;
+}
+
+std::map<std::string, at::Tensor> tensorsByName(const std::filesystem::path& file, at::Device device) {
+    std::map<std::string, at::Tensor> tensors;
+    for (auto& [name, tensor] : loadTensors(file, device))
+        tensors[name] = tensor;
+    return tensors;
+}
+
 } // namespace
 
 RunFolder::RunFolder(std::filesystem::path path) : m_path(std::filesystem::absolute(std::move(path))) {
@@ -101,36 +127,48 @@ void RunFolder::appendMetric(const MetricRow& row) {
     m_metrics << metricToJson(row).dump() << std::endl;
 }
 
-void RunFolder::dropMetrics(std::int64_t layer, std::int64_t fromStep) {
+void RunFolder::dropMetrics(std::int64_t layer, std::int64_t fromStep, const std::string& stage) {
     m_metrics.close();
     std::string kept;
     for (const auto& row : orFail(readMetrics(m_path)))
-        if (row.layer != layer || row.step < fromStep)
+        if (row.stage != stage || (layer >= 0 && row.layer != layer) || row.step < fromStep)
             kept += metricToJson(row).dump() + "\n";
     writeFileAtomically(file("metrics.jsonl"), kept);
     m_metrics.open(file("metrics.jsonl"), std::ios::app);
 }
 
-void RunFolder::saveAlign(std::int64_t layer, const AlignState& state) {
-    const auto tensorsName = alignName(layer) + "_" + std::to_string(state.step) + ".safetensors";
-    NamedTensors tensors;
-    appendLayer(tensors, "parameters.", state.parameters);
-    appendLayer(tensors, "best.", state.best);
-    const auto names = LinearLayer::names();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        tensors.emplace_back("first." + names[i], state.first[i]);
-        tensors.emplace_back("second." + names[i], state.second[i]);
-    }
-    if (state.lockNorms.defined())
-        tensors.emplace_back("lock_norms", state.lockNorms);
+// Tensors first, then the small file that names them, then the tensors of before go: a kill in between leaves a whole pair.
+void RunFolder::saveCheckpoint(const std::string& name, std::int64_t step, const NamedTensors& tensors, Json small) {
+    const auto tensorsName = name + "_" + std::to_string(step) + ".safetensors";
     saveTensors(file(tensorsName), tensors);
-    const auto small = file(alignName(layer) + ".json");
-    const std::string previous = std::filesystem::exists(small) ? readJsonFile(small).at("tensors").get<std::string>() : "";
-    writeFileAtomically(small, Json{{"tensors", tensorsName}, {"step", state.step}, {"best_step", state.bestStep}, {"best_loss", state.bestLoss},
-                                    {"loss_first", state.lossFirst}, {"loss_last", state.lossLast}}.dump(1) + "\n");
+    const auto smallFile = file(name + ".json");
+    const std::string previous = std::filesystem::exists(smallFile) ? readJsonFile(smallFile).at("tensors").get<std::string>() : "";
+    small["tensors"] = tensorsName;
+    small["step"] = step;
+    writeFileAtomically(smallFile, small.dump(1) + "\n");
     if (!previous.empty() && previous != tensorsName)
         std::filesystem::remove(file(previous));
     save();
+}
+
+void RunFolder::removeCheckpoint(const std::string& name) {
+    const auto small = file(name + ".json");
+    if (!std::filesystem::exists(small))
+        return;
+    const auto tensors = readJsonFile(small).at("tensors").get<std::string>();
+    std::filesystem::remove(small); // the small file first: without it the tensors are never looked for
+    std::filesystem::remove(file(tensors));
+}
+
+void RunFolder::saveAlign(std::int64_t layer, const AlignState& state) {
+    NamedTensors tensors;
+    appendLayer(tensors, "parameters.", state.parameters);
+    appendLayer(tensors, "best.", state.best);
+    appendMoments(tensors, "", state.first, state.second);
+    if (state.lockNorms.defined())
+        tensors.emplace_back("lock_norms", state.lockNorms);
+    saveCheckpoint(alignName(layer), state.step, tensors,
+                   {{"best_step", state.bestStep}, {"best_loss", state.bestLoss}, {"loss_first", state.lossFirst}, {"loss_last", state.lossLast}});
 }
 
 bool RunFolder::loadAlign(std::int64_t layer, at::Device device, AlignState& state) const {
@@ -138,17 +176,10 @@ bool RunFolder::loadAlign(std::int64_t layer, at::Device device, AlignState& sta
     if (!std::filesystem::exists(small))
         return false;
     const Json json = readJsonFile(small);
-    std::map<std::string, at::Tensor> tensors;
-    for (auto& [name, tensor] : loadTensors(file(json.at("tensors").get<std::string>()), device))
-        tensors[name] = tensor;
+    const auto tensors = tensorsByName(file(json.at("tensors").get<std::string>()), device);
     state.parameters = takeLayer(tensors, "parameters.");
     state.best = takeLayer(tensors, "best.");
-    state.first.clear();
-    state.second.clear();
-    for (const auto& name : LinearLayer::names()) {
-        state.first.push_back(tensors.at("first." + name));
-        state.second.push_back(tensors.at("second." + name));
-    }
+    std::tie(state.first, state.second) = takeMoments(tensors, "");
     if (const auto norms = tensors.find("lock_norms"); norms != tensors.end())
         state.lockNorms = norms->second;
     state.step = json.at("step").get<std::int64_t>();
@@ -160,12 +191,55 @@ bool RunFolder::loadAlign(std::int64_t layer, at::Device device, AlignState& sta
 }
 
 void RunFolder::removeAlign(std::int64_t layer) {
-    const auto small = file(alignName(layer) + ".json");
+    removeCheckpoint(alignName(layer));
+}
+
+void RunFolder::saveDistill(const DistillState& state) {
+    NamedTensors tensors;
+    std::vector<std::int64_t> layers;
+    for (const auto& [layer, parameters] : state.parameters) {
+        const std::string prefix = std::to_string(layer) + ".";
+        layers.push_back(layer);
+        appendLayer(tensors, prefix + "parameters.", parameters);
+        appendMoments(tensors, prefix, state.first.at(layer), state.second.at(layer));
+    }
+    saveCheckpoint(kDistillName, state.step, tensors, {{"layers", layers}, {"loss_first", state.lossFirst}, {"loss_last", state.lossLast}});
+}
+
+bool RunFolder::loadDistill(at::Device device, DistillState& state) const {
+    const auto small = file(std::string(kDistillName) + ".json");
     if (!std::filesystem::exists(small))
-        return;
-    const auto tensors = readJsonFile(small).at("tensors").get<std::string>();
-    std::filesystem::remove(small); // the small file first: without it the tensors are never looked for
-    std::filesystem::remove(file(tensors));
+        return false;
+    const Json json = readJsonFile(small);
+    const auto tensors = tensorsByName(file(json.at("tensors").get<std::string>()), device);
+    for (const auto layer : json.at("layers").get<std::vector<std::int64_t>>()) {
+        const std::string prefix = std::to_string(layer) + ".";
+        state.parameters[layer] = takeLayer(tensors, prefix + "parameters.");
+        std::tie(state.first[layer], state.second[layer]) = takeMoments(tensors, prefix);
+    }
+    state.step = json.at("step").get<std::int64_t>();
+    state.lossFirst = json.at("loss_first").get<double>();
+    state.lossLast = json.at("loss_last").get<double>();
+    return true;
+}
+
+void RunFolder::removeDistill() {
+    removeCheckpoint(kDistillName);
+}
+
+void RunFolder::saveClosedForm(std::int64_t layer, const Json& fit) {
+    writeFileAtomically(file("checkpoints/closed_form_" + std::to_string(layer) + ".json"), fit.dump() + "\n");
+}
+
+Json RunFolder::closedForm() const {
+    Json all = Json::array();
+    std::map<std::int64_t, std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(file("checkpoints")))
+        if (const auto name = entry.path().stem().string(); name.starts_with("closed_form_") && entry.path().extension() == ".json")
+            files[std::stoll(name.substr(12))] = entry.path();
+    for (const auto& [layer, path] : files)
+        all.push_back(readJsonFile(path));
+    return all;
 }
 
 } // namespace linnet::core

@@ -3,6 +3,8 @@
 
 #include "core/convert/align.h"
 #include "core/convert/convert.h"
+#include "core/convert/tensor_file.h"
+#include "core/distill/train.h"
 
 #include <fstream>
 
@@ -26,15 +28,26 @@ public:
 
     void log(const std::string& line);
     void appendMetric(const MetricRow& row);
-    void dropMetrics(std::int64_t layer, std::int64_t fromStep); // rows that a resumed layer will write again
+    // Rows that a resumed layer (-1: any) will write again.
+    void dropMetrics(std::int64_t layer, std::int64_t fromStep, const std::string& stage = "align");
 
     // Alignment of one layer in progress: tensors first, then the small file that names them.
     void saveAlign(std::int64_t layer, const AlignState& state);
     bool loadAlign(std::int64_t layer, at::Device device, AlignState& state) const;
     void removeAlign(std::int64_t layer);
 
+    void saveDistill(const DistillState& state);
+    bool loadDistill(at::Device device, DistillState& state) const;
+    void removeDistill();
+
+    // What the closed form found, layer by layer: written when a layer's start is made, read as closed_form.json's list.
+    void saveClosedForm(std::int64_t layer, const Json& fit);
+    Json closedForm() const; // of all layers so far, by layer
+
 private:
     explicit RunFolder(std::filesystem::path path);
+    void saveCheckpoint(const std::string& name, std::int64_t step, const NamedTensors& tensors, Json small);
+    void removeCheckpoint(const std::string& name);
     std::filesystem::path m_path;
     Json m_state = Json::object();
     int m_lock = -1;

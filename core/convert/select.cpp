@@ -2,98 +2,187 @@
 
 #include "core/convert/select.h"
 
-#include "core/evaluate/evaluate_model.h"
-#include "core/evaluate/score_rows.h"
+#include "core/convert/select_rankings.h"
 
 namespace linnet::core {
 namespace {
 
-double lossSum(const Model& model, const at::Tensor& normed, const at::Tensor& ids, const Control& control) {
-    double sum = 0;
-    const auto predictions = ids.size(1) - 1;
-    for (std::int64_t n = 0; n < ids.size(0); ++n)
-        sum += scoreRows(model, normed[n].narrow(0, 0, predictions), ids[n].narrow(0, 1, predictions), {}, {}, control).loss.sum().item<double>();
-    return sum;
+constexpr std::int64_t kConvolutionInputs = 3; // a token's own is not carried
+
+struct Range { // of kept layers that the pins allow
+    std::int64_t least, most;
+};
+
+Range checkedRange(const SelectionJob& job) {
+    const auto layers = job.teacher.config().layers;
+    for (const auto* pins : {&job.never, &job.always})
+        for (const auto layer : *pins)
+            if (layer < 0 || layer >= layers)
+                fail(ErrorCode::Usage,
+                     "pins: found layer " + std::to_string(layer) + ", the teacher has layers 0 to " +
+                         std::to_string(layers - 1),
+                     {{"key", "pins"}, {"found", std::to_string(layer)}});
+    for (const auto layer : job.always)
+        if (job.never.contains(layer))
+            fail(ErrorCode::Usage, "pins: layer " + std::to_string(layer) + " is pinned both to be kept and to be converted",
+                 {{"key", "pins.always"}, {"found", std::to_string(layer)}});
+    return {std::ssize(job.never), layers - std::ssize(job.always)};
+}
+
+void checkInputs(const KeepRule& rule, const SelectionJob& job, bool bankNeeded) {
+    const auto layers = job.teacher.config().layers;
+    if (rule.method == "score" && (!job.profile || std::ssize(job.profile->layers) != layers))
+        fail(ErrorCode::Usage,
+             "layer selection \"score\" needs the profile of the teacher's " + std::to_string(layers) + " layers, found " +
+                 (job.profile ? std::to_string(job.profile->layers.size()) + " layers" : "none"),
+             {{"value", rule.method}});
+    if (bankNeeded && !job.bank)
+        fail(ErrorCode::Usage,
+             "layer selection \"" + rule.text() + "\" is measured over a bank of converted layers, and none was given",
+             {{"value", rule.text()}});
+    for (std::int64_t l = 0; l < layers && job.bank; ++l)
+        if (!job.never.contains(l) && !job.bank->contains(l))
+            fail(ErrorCode::Usage,
+                 "layer selection \"" + rule.text() + "\": the bank of converted layers lacks layer " + std::to_string(l) +
+                     ", which is not pinned to be kept",
+                 {{"value", std::to_string(l)}});
+}
+
+std::string pinned(const SelectionJob& job) { // "pins.never 0,1 and pins.always 5"
+    std::string text = job.never.empty() ? "" : "pins.never " + listed(job.never);
+    if (!job.always.empty())
+        text.append(text.empty() ? "" : " and ").append("pins.always ").append(listed(job.always));
+    return text;
+}
+
+// The most kept layers within the budget. Over short texts a state can be larger than keys and values: fewer then cost more.
+std::int64_t keptByCache(const KeepRule& rule, const SelectionJob& job, const Range& range) {
+    const auto layers = job.teacher.config().layers;
+    const auto bytes = [&](std::int64_t kept) {
+        return studentCacheBytes(job.teacher.config(), kept, rule.length,
+                                 static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())));
+    };
+    const auto fits = [&](std::int64_t kept) { return static_cast<double>(bytes(kept)) <= rule.limit; };
+    for (auto kept = range.most; kept >= range.least; --kept)
+        if (fits(kept))
+            return kept;
+    const auto smallest = std::min(bytes(0), bytes(layers)), allowed = std::min(bytes(range.least), bytes(range.most));
+    const bool blamePins = fits(0) || fits(layers);
+    fail(ErrorCode::Usage,
+         "keep: " + rule.text() + ": the smallest cache of " + std::to_string(rule.length) + " tokens is " +
+             std::to_string(blamePins ? allowed : smallest) + " bytes" +
+             (blamePins ? " with " + pinned(job) + " (" + std::to_string(smallest) + " without pins)" : ""),
+         {{"key", blamePins ? "pins" : "keep"},
+          {"found", rule.text()},
+          {"expected", std::to_string(blamePins ? allowed : smallest)}});
+}
+
+// The fewest kept layers whose student is good enough; it may be that more layers are not.
+std::int64_t keptByPerplexity(const KeepRule& rule, const SelectionJob& job, const Selection& selection, double teacherLoss) {
+    double best = INFINITY;
+    for (auto point = selection.curve.rbegin(); point != selection.curve.rend(); ++point) {
+        const double ratio = std::exp(point->loss - teacherLoss);
+        if (ratio <= rule.limit) // 1 with all layers kept
+            return point->kept;
+        best = std::min(best, std::isnan(ratio) ? INFINITY : ratio);
+    }
+    fail(ErrorCode::Usage,
+         "keep: " + rule.text() + ": the best student with " + pinned(job) + " has " + std::to_string(best) +
+             " times the teacher's perplexity",
+         {{"key", "pins.always"}, {"found", rule.text()}, {"expected", std::to_string(best)}});
+}
+
+LayerSet convertedWith(const std::vector<std::int64_t>& kept, std::int64_t layers) {
+    LayerSet converted;
+    for (std::int64_t l = 0; l < layers; ++l)
+        if (!std::binary_search(kept.begin(), kept.end(), l))
+            converted.insert(l);
+    return converted;
+}
+
+std::vector<SelectionPoint> measuredCurve(const SelectionJob& job, SelectionMeter& meter,
+                                          const std::vector<std::int64_t>& order, const Range& range,
+                                          std::int64_t cacheLength) {
+    const auto& config = job.teacher.config();
+    std::vector<SelectionPoint> curve;
+    for (auto kept = range.most; kept >= range.least; --kept) {
+        const auto converted = convertedWith(keepByRanking(order, kept, job.never, job.always), config.layers);
+        // Each builds on the one before.
+        const auto score = meter.converted(converted, converted, std::to_string(kept) + " layers kept");
+        const auto bytes =
+            studentCacheBytes(config, kept, cacheLength, static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())));
+        curve.push_back({kept, score.loss, std::exp(score.loss), score.kl, bytes});
+    }
+    return curve;
 }
 
 } // namespace
 
-void checkMethod(const std::string& method) {
-    if (method == "bypass")
-        return;
-    for (const char* later : {"kl", "greedy", "restore", "ga-s2", "score"})
-        if (method == later)
-            fail(ErrorCode::Unsupported, "layer selection \"" + method + "\" is not in this release; bypass is", {{"value", method}});
-    fail(ErrorCode::Usage, "unknown layer selection \"" + method + "\"; bypass is known", {{"value", method}});
+BankKind bankFor(const std::string& method) {
+    for (const char* plain : {"bypass", "score"})
+        if (method == plain)
+            return BankKind::None;
+    for (const char* aligned : {"kl", "greedy", "restore"})
+        if (method == aligned)
+            return BankKind::Aligned;
+    if (method == "ga-s2")
+        return BankKind::Starts;
+    fail(ErrorCode::Usage, "unknown layer selection \"" + method + "\"; known are bypass, kl, greedy, restore, ga-s2 and score",
+         {{"value", method}});
 }
 
-std::vector<LayerScore> bypassRanking(const Model& teacher, const TokenWindows& windows, std::map<std::int64_t, double>& finished,
-                                      const std::function<void()>& save, const Control& control) {
-    const c10::InferenceMode inference;
-    const auto layers = teacher.config().layers;
-    const at::Tensor ids = windowTensor(windows, teacher.device());
-    constexpr std::int64_t kBatch = 4; // sequences at a time
-    std::vector<double> sums(static_cast<std::size_t>(layers) + 1, 0); // last: nothing bypassed
-
-    // The unchanged prefix is walked once: prefix = the stream before layer l; from it the rest runs without l's attention.
-    const auto finishFrom = [&](at::Tensor hidden, std::int64_t from) {
-        for (std::int64_t l = from; l < layers; ++l) {
-            control.checkpoint();
-            hidden = runBlock(teacher, *teacher.layer(l), nullptr, hidden);
-        }
-        return teacher.finalNorm(hidden);
-    };
-    Mixer bypass;
-    bypass.kind = Mixer::Kind::Bypass;
-    std::vector<at::Tensor> prefix;
-    for (std::int64_t n = 0; n < ids.size(0); n += kBatch)
-        prefix.push_back(teacher.embed(ids.narrow(0, n, std::min(kBatch, ids.size(0) - n))));
-    for (std::int64_t l = 0; l < layers; ++l) {
-        const auto weights = teacher.layer(l);
-        const bool known = finished.contains(l);
-        for (std::size_t b = 0; b < prefix.size(); ++b) {
-            control.report("select", static_cast<double>(l) + static_cast<double>(b) / static_cast<double>(prefix.size()), static_cast<double>(layers),
-                           "layer " + std::to_string(l) + " removed");
-            const auto first = static_cast<std::int64_t>(b) * kBatch;
-            if (!known)
-                sums[static_cast<std::size_t>(l)] += lossSum(teacher, finishFrom(runBlock(teacher, *weights, &bypass, prefix[b]), l + 1),
-                                                             ids.narrow(0, first, prefix[b].size(0)), control);
-            prefix[b] = runBlock(teacher, *weights, nullptr, prefix[b]);
-        }
-        if (!known) {
-            finished[l] = sums[static_cast<std::size_t>(l)] / static_cast<double>(windows.sequences * (windows.seqLen - 1));
-            save();
-        }
-    }
-    double whole = 0;
-    for (std::size_t b = 0; b < prefix.size(); ++b)
-        whole += lossSum(teacher, teacher.finalNorm(prefix[b]), ids.narrow(0, static_cast<std::int64_t>(b) * kBatch, prefix[b].size(0)), control);
-    whole /= static_cast<double>(windows.sequences * (windows.seqLen - 1));
-
-    std::vector<LayerScore> ranking;
-    for (const auto& [layer, loss] : finished)
-        ranking.push_back({layer, loss - whole});
-    std::stable_sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
-    return ranking;
+std::uint64_t studentCacheBytes(const ModelConfig& config, std::int64_t keptLayers, std::int64_t tokens,
+                                std::int64_t cacheElementBytes) {
+    constexpr std::int64_t stateElementBytes = sizeof(float);
+    const auto width = config.heads * config.headDim;
+    const auto kept = 2 * config.kvHeads * config.headDim * tokens * cacheElementBytes;
+    const auto state =
+        (width * config.headDim + kConvolutionInputs * 3 * width) * stateElementBytes; // q, k and v are convolved
+    return static_cast<std::uint64_t>(kept * keptLayers + state * (config.layers - keptLayers));
 }
 
-Selection selectionOf(const Model& teacher, const std::string& method, const std::vector<LayerScore>& ranking, std::int64_t keep,
-                      const std::set<std::int64_t>& never, const std::set<std::int64_t>& always) {
-    if (keep < 0 || keep > teacher.config().layers)
-        fail(ErrorCode::Usage, "can't keep " + std::to_string(keep) + " layers: the teacher has " + std::to_string(teacher.config().layers),
-             {{"value", std::to_string(keep)}});
-    std::vector<std::int64_t> order;
-    for (const auto& entry : ranking)
-        order.push_back(entry.layer);
-    return {method, "nats a token", ranking, keepByRanking(order, keep, never, always)};
-}
+Selection selectLayers(const KeepRule& rule, const SelectionJob& job) {
+    if (rule.kind != KeepRule::Kind::Method)
+        fail(ErrorCode::Usage, "keep: " + rule.text() + " names its layers; there is nothing to select",
+             {{"key", "keep"}, {"found", rule.text()}});
+    const auto layers = job.teacher.config().layers;
+    const auto bank = bankFor(rule.method);
+    const bool byPerplexity = rule.budget == KeepRule::Budget::Perplexity;
+    const auto range = checkedRange(job);
+    checkInputs(rule, job, bank != BankKind::None || byPerplexity);
+    if (rule.budget == KeepRule::Budget::None && (rule.count < 0 || rule.count > layers))
+        fail(ErrorCode::Usage,
+             "can't keep " + std::to_string(rule.count) + " layers: the teacher has " + std::to_string(layers),
+             {{"value", std::to_string(rule.count)}});
+    const auto wanted = rule.budget == KeepRule::Budget::Cache  ? keptByCache(rule, job, range)
+                        : rule.budget == KeepRule::Budget::None ? std::clamp(rule.count, range.least, range.most)
+                                                                : 0; // what the curve says
+    const bool curve = byPerplexity || (job.curve && job.bank && job.windows.sequences > 0);
 
-Result<Selection> selectLayers(const Model& teacher, const std::string& method, std::int64_t keep, const TokenWindows& windows, const Control& control) {
-    return guarded([&] {
-        checkMethod(method);
-        std::map<std::int64_t, double> scores;
-        return selectionOf(teacher, method, bypassRanking(teacher, windows, scores, [] {}, control), keep, {}, {});
-    });
+    std::vector<std::int64_t> freeLayers;
+    for (std::int64_t l = 0; l < layers; ++l)
+        if (!job.never.contains(l) && !job.always.contains(l))
+            freeLayers.push_back(l);
+    auto steps = std::ssize(freeLayers);
+    if (!curve)
+        steps = rule.method == "greedy" ? range.most - wanted : wanted - range.least;
+    SelectionMeter meter(job, bank);
+    const RankingTask task{job, meter, std::move(freeLayers), steps};
+    meter.plan(plannedMeasurements(rule.method, task) + (curve ? range.most - range.least + 1 : 0));
+
+    auto ranking = rankLayers(rule.method, task);
+    auto order = ranking.convertFirst;
+    order.insert(order.end(), job.never.begin(), job.never.end());
+    Selection selection;
+    selection.method = rule.method, selection.unit = ranking.unit;
+    selection.ranking = std::move(ranking.scores);
+    if (curve)
+        selection.curve = measuredCurve(job, meter, order, range, selection.cacheLength);
+    if (curve || meter.measured())
+        selection.teacherPerplexity = std::exp(meter.teacher().loss);
+    const auto kept = byPerplexity ? keptByPerplexity(rule, job, selection, meter.teacher().loss) : wanted;
+    selection.kept = keepByRanking(order, kept, job.never, job.always);
+    return selection;
 }
 
 } // namespace linnet::core

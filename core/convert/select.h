@@ -1,3 +1,5 @@
+// Which layers to convert: every ranking of method.md section 6, and the choice that a keep rule makes of it.
+// Scores are measured on the selection slice, which is neither calibration nor evaluation data.
 #pragma once
 
 #include "core/convert/convert.h"
@@ -5,12 +7,39 @@
 
 namespace linnet::core {
 
-// Rise of the mean loss over the windows with one layer's attention removed, cheapest first. `finished` holds scores of an
-// earlier, interrupted ranking (by layer) and gets the new ones; `save` is called after each.
-std::vector<LayerScore> bypassRanking(const Model& teacher, const TokenWindows& windows, std::map<std::int64_t, double>& finished,
-                                      const std::function<void()>& save, const Control& control);
-Selection selectionOf(const Model& teacher, const std::string& method, const std::vector<LayerScore>& ranking, std::int64_t keep,
-                      const std::set<std::int64_t>& never, const std::set<std::int64_t>& always);
-void checkMethod(const std::string& method); // throws Unsupported for those that follow later
+struct SelectionJob {
+    const Model& teacher;
+    const TokenWindows& windows;
+    const Mixers* bank = nullptr;     // see bankFor; a mixer in the teacher's dtype for every layer but `never`
+    const Profile* profile = nullptr; // score
+    std::set<std::int64_t> never, always;
+    // Measured at every number of kept layers; a perplexity budget needs it anyway. Without a bank or without windows there is
+    // none.
+    bool curve = true;
+    // What is measured already, by kind of bank and set of layers; gets the new. Belongs to one teacher (in one dtype), one set
+    // of windows, one bank of each kind. See select_meter.h.
+    Json& finished;
+    std::function<void()> save; // called when `finished` has grown
+    const Control& control;
+    std::uint64_t memoryBytes = 0; // that hidden states kept for reuse may take; 0: 1 GiB, 2 on a GPU
+};
+
+// bypass: rise of the loss with one layer's attention removed. kl: KL with one layer converted. greedy: from the teacher, the
+// layer whose conversion costs least given those before it, of the 10 cheapest by kl. restore: from all converted, the layer
+// whose return gains most; its ranking begins with the last to return. ga-s2 ([TC]): loss with only that layer softmax, over a
+// bank of unaligned starts; its score is what the loss gains over none kept. score: from the profile, no forward.
+// Pins: `never` layers are kept and `always` layers converted in every set that greedy, restore, ga-s2 and the curve measure,
+// and don't appear in these methods' rankings; kl leaves out `never`. Where neither curve nor rule asks for more, greedy and
+// restore rank the layers of the steps that they made, and no others.
+Selection selectLayers(const KeepRule& rule, const SelectionJob& job); // throws Failure
+
+enum class BankKind { None, Starts, Aligned };
+// Throws Usage for an unknown method. None: a perplexity budget, or a curve, still needs an aligned one.
+BankKind bankFor(const std::string& method);
+
+// Bytes that one sequence of `tokens` takes in the student: keys and values of the kept layers in `cacheElementBytes`, and
+// states (float32) and convolution inputs of the converted ones.
+std::uint64_t studentCacheBytes(const ModelConfig& config, std::int64_t keptLayers, std::int64_t tokens,
+                                std::int64_t cacheElementBytes);
 
 } // namespace linnet::core

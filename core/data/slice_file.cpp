@@ -11,7 +11,7 @@
 namespace linnet::core {
 namespace {
 
-constexpr std::array<const char*, 3> kNames = {"calibration", "selection", "evaluation"};
+constexpr std::array<const char*, 4> kNames = {"calibration", "selection", "evaluation", "training"};
 
 TokenWindows readSlice(const WeightSource& source, const TensorInfo& info, const std::string& file) {
     const auto refuse = [&](const std::string& found, const std::string& expected) {
@@ -39,7 +39,7 @@ TokenWindows readSlice(const WeightSource& source, const TensorInfo& info, const
 } // namespace
 
 void saveSlices(const std::filesystem::path& file, const Slices& slices) {
-    const std::array<const TokenWindows*, 3> all = {&slices.calibration, &slices.selection, &slices.evaluation};
+    const std::array<const TokenWindows*, 4> all = {&slices.calibration, &slices.selection, &slices.evaluation, &slices.training};
     std::vector<TensorToWrite> tensors;
     for (std::size_t i = 0; i < all.size(); ++i)
         if (all[i]->sequences > 0)
@@ -54,7 +54,7 @@ void saveSlices(const std::filesystem::path& file, const Slices& slices) {
 Slices loadSlices(const std::filesystem::path& file) {
     const auto source = openSafetensorsFile(file);
     Slices slices;
-    const std::array<TokenWindows*, 3> all = {&slices.calibration, &slices.selection, &slices.evaluation};
+    const std::array<TokenWindows*, 4> all = {&slices.calibration, &slices.selection, &slices.evaluation, &slices.training};
     std::int64_t seqLen = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const TensorInfo* info = source->find(kNames[i]);
@@ -69,7 +69,7 @@ Slices loadSlices(const std::filesystem::path& file) {
         seqLen = all[i]->seqLen;
     }
     if (seqLen == 0)
-        fail(ErrorCode::Malformed, file.string() + ": found none of the tensors calibration, selection, evaluation",
+        fail(ErrorCode::Malformed, file.string() + ": found none of the tensors calibration, selection, evaluation, training",
              {{"file", file.string()}});
     for (auto* slice : all)
         slice->seqLen = seqLen; // an empty slice has its length too, as splitSlices gives it

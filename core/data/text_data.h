@@ -30,6 +30,7 @@ TokenWindows tokenWindows(const Tokenizer& tokenizer, const std::vector<std::str
 
 struct Slices {
     TokenWindows calibration, selection, evaluation;
+    TokenWindows training; // what the others left, where it was asked for
 };
 
 // Disjoint by construction: each window goes to one slice at most. Token counts are rounded down to whole windows (at least
@@ -37,8 +38,10 @@ struct Slices {
 // that every slice sees all of it. Fewer windows than asked for is an error naming both counts.
 Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std::int64_t selectionTokens,
                    std::int64_t evaluationTokens);
+// The windows that the three slices leave, spread evenly over them: `tokens` (0: all). None left is an error.
+TokenWindows remainingWindows(const TokenWindows& all, const Slices& slices, std::int64_t tokens);
 
-// int32 tensors calibration, selection, evaluation [sequences, seq_len] (an empty slice is left out).
+// int32 tensors calibration, selection, evaluation, training [sequences, seq_len] (an empty slice is left out).
 void saveSlices(const std::filesystem::path& file, const Slices& slices);
 Slices loadSlices(const std::filesystem::path& file);
 

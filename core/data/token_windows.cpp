@@ -90,7 +90,28 @@ Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std:
         }
         chosen[behind].push_back(i * all.sequences / total);
     }
-    return {all.rows(chosen[0]), all.rows(chosen[1]), all.rows(chosen[2])};
+    return {all.rows(chosen[0]), all.rows(chosen[1]), all.rows(chosen[2]), {{}, 0, all.seqLen}};
+}
+
+TokenWindows remainingWindows(const TokenWindows& all, const Slices& slices, std::int64_t tokens) {
+    const std::int64_t taken = slices.calibration.sequences + slices.selection.sequences + slices.evaluation.sequences;
+    std::vector<std::int64_t> left;
+    for (std::int64_t window = 0, i = 0; window < all.sequences; ++window)
+        if (i < taken && window == i * all.sequences / taken) // as splitSlices took them
+            ++i;
+        else
+            left.push_back(window);
+    if (left.empty())
+        fail(ErrorCode::Usage,
+             "distill.steps: the text has " + number(all.sequences) + " windows of " + number(all.seqLen) +
+                 " tokens and the slices take them all: give more text, or lower data.calibration_tokens",
+             {{"key", "distill.steps"}, {"found", "0 windows"}, {"expected", "at least 1"}});
+    const auto count = std::ssize(left);
+    const auto wanted = tokens == 0 ? count : std::min(count, windowsFor(tokens, all.seqLen, "distill.tokens"));
+    std::vector<std::int64_t> chosen;
+    for (std::int64_t i = 0; i < wanted; ++i)
+        chosen.push_back(left[static_cast<std::size_t>(i * count / wanted)]);
+    return all.rows(chosen);
 }
 
 } // namespace linnet::core

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <sched.h>
 #include <thread>
+#include <unistd.h>
 
 namespace linnet::core {
 namespace {
@@ -39,7 +40,12 @@ int cudaDevices() {
 }
 
 // Name and memory from the driver, without CUDA's headers: the three calls have had this form since CUDA 3.2.
-std::string gpuDescription(int index) {
+struct Gpu {
+    std::string name; // empty: the driver does not say
+    std::size_t bytes = 0;
+};
+
+Gpu askDriver(int index) {
     void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     const auto call = [&](const char* name) { return driver ? ::dlsym(driver, name) : nullptr; };
     const auto getDevice = reinterpret_cast<int (*)(int*, int)>(call("cuDeviceGet"));
@@ -50,8 +56,14 @@ std::string gpuDescription(int index) {
     std::size_t bytes = 0;
     if (!getDevice || !getName || !getMemory || getDevice(&device, index) != 0 || getName(name, sizeof name - 1, device) != 0 ||
         getMemory(&bytes, device) != 0)
-        return "cuda:" + std::to_string(index);
-    return std::string(name) + ", " + std::to_string(bytes >> 30) + " GiB (cuda:" + std::to_string(index) + ")";
+        return {};
+    return {name, bytes};
+}
+
+std::string gpuDescription(int index) {
+    const auto gpu = askDriver(index);
+    const std::string id = "cuda:" + std::to_string(index);
+    return gpu.name.empty() ? id : gpu.name + ", " + std::to_string(gpu.bytes >> 30) + " GiB (" + id + ")";
 }
 
 int usableCores() {
@@ -115,6 +127,12 @@ std::uint64_t peakDeviceBytes(const at::Device& device) {
         return 0;
     const auto stats = allocator->getDeviceStats(device.index());
     return static_cast<std::uint64_t>(stats.allocated_bytes[0].peak); // 0: over all pools
+}
+
+std::uint64_t deviceMemoryBytes(const at::Device& device) {
+    if (device.is_cuda())
+        return askDriver(device.index()).bytes;
+    return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 void setThreads(int threads) {

@@ -12,6 +12,7 @@ at::Device deviceFromName(const std::string& name); // throws Usage (unknown nam
 at::ScalarType dtypeFromName(const std::string& name);
 std::string deviceDescription(const at::Device& device); // "cpu, 2 threads" or the GPU's name and memory
 std::uint64_t peakDeviceBytes(const at::Device& device); // CUDA: allocator's peak; CPU: peak resident memory
+std::uint64_t deviceMemoryBytes(const at::Device& device); // in all; of a GPU whose driver does not say: 0
 void setThreads(int threads);                   // 0 = all cores
 
 } // namespace linnet::core

@@ -2,16 +2,20 @@
 #include "core/recipe/recipe.h"
 
 #include "core/base/json.h"
+#include "core/recipe/recipe_json.h"
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace linnet::core {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 100'000; // of any model: a bound for numbers that are read before the model is known
-constexpr const char* kForms =
-    "uniform:N, first:N, last:N, layers:0,7,15, file:F or METHOD:N with bypass, kl, greedy, restore, ga-s2, score";
+constexpr std::int64_t kMaxCacheBytes = std::int64_t{1} << 49; // whole in a double, and printed without an exponent
+constexpr std::int64_t kMaxCacheTokens = 1'000'000'000;
+constexpr const char* kForms = "uniform:N, first:N, last:N, layers:0,7,15, file:F, or METHOD:N, METHOD:cache=BYTES@TOKENS, "
+                               "METHOD:ppl=RATIO with METHOD one of bypass, kl, greedy, restore, ga-s2, score";
 
 const std::vector<std::string>& methodNames() {
     static const std::vector<std::string> names = {"bypass", "kl", "greedy", "restore", "ga-s2", "score"};
@@ -23,12 +27,64 @@ const std::vector<std::string>& methodNames() {
          {{"key", "keep"}, {"found", rule}, {"expected", kForms}});
 }
 
-std::int64_t parseCount(const std::string& rule, std::string_view text, const char* what) {
-    std::int64_t value = 0;
+[[noreturn]] void failPart(const std::string& rule, std::string_view found, const std::string& what,
+                           const std::string& expected) {
+    failRule(rule, "found \"" + std::string(found) + "\" as " + what + ", expected " + expected);
+}
+
+template <typename Number> std::optional<Number> parseNumber(std::string_view text) {
+    Number value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc{} || end != text.data() + text.size() || value < 0 || value > kMaxLayers)
-        failRule(rule, "found \"" + std::string(text) + "\" as " + what + ", expected a whole number from 0");
-    return value;
+    return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+std::int64_t parseCount(const std::string& rule, std::string_view text, const char* what) {
+    const auto value = parseNumber<std::int64_t>(text);
+    if (!value || *value < 0 || *value > kMaxLayers)
+        failPart(rule, text, what, "a whole number from 0");
+    return *value;
+}
+
+std::int64_t parseBytes(const std::string& rule, std::string_view text) {
+    std::string_view digits = text;
+    int shift = 0;
+    for (const auto& [unit, bits] : {std::pair{"KiB", 10}, {"MiB", 20}, {"GiB", 30}})
+        if (text.ends_with(unit)) {
+            digits.remove_suffix(3);
+            shift = bits;
+        }
+    const auto value = parseNumber<std::int64_t>(digits);
+    if (!value || *value < 1 || *value > kMaxCacheBytes >> shift)
+        failPart(rule, text, "BYTES", "a whole number from 1 to 512 TiB, plain or with KiB, MiB or GiB, as 64MiB");
+    return *value << shift;
+}
+
+KeepRule parseBudget(const std::string& rule, const std::string& method, std::string_view text) {
+    KeepRule result{KeepRule::Kind::Method, 0, {}, {}, method};
+    const auto equals = text.find('=');
+    const std::string name(text.substr(0, equals));
+    const auto value = text.substr(equals + 1);
+    if (name == "ppl") {
+        const auto ratio = parseNumber<double>(value);
+        if (!ratio || !(*ratio >= 1) || !std::isfinite(*ratio))
+            failPart(rule, value, "RATIO", "a number from 1, as 1.05");
+        result.budget = KeepRule::Budget::Perplexity;
+        result.limit = *ratio;
+    } else if (name == "cache") {
+        const auto at = value.find('@');
+        if (at == value.npos)
+            failPart(rule, value, "cache", "BYTES@TOKENS, as 64MiB@32768");
+        const auto tokens = parseNumber<std::int64_t>(value.substr(at + 1));
+        if (!tokens || *tokens < 1 || *tokens > kMaxCacheTokens)
+            failPart(rule, value.substr(at + 1), "TOKENS", "a whole number from 1 to " + std::to_string(kMaxCacheTokens));
+        result.budget = KeepRule::Budget::Cache;
+        result.limit = static_cast<double>(parseBytes(rule, value.substr(0, at)));
+        result.length = *tokens;
+    } else {
+        const auto nearest = nearestName(name, {"cache", "ppl"});
+        failRule(rule, "unknown budget \"" + name + "\"" + (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?"));
+    }
+    return result;
 }
 
 std::vector<std::int64_t> parseLayers(const std::string& rule, std::string_view text) {
@@ -120,7 +176,10 @@ std::string KeepRule::text() const {
     case Kind::File:
         return "file:" + file;
     case Kind::Method:
-        return method + ":" + std::to_string(count);
+        return method + ":" +
+               (budget == Budget::Cache        ? "cache=" + jsonLine(limit) + "@" + std::to_string(length)
+                : budget == Budget::Perplexity ? "ppl=" + jsonLine(limit)
+                                               : std::to_string(count));
     case Kind::Layers:
         break;
     }
@@ -149,6 +208,8 @@ KeepRule parseKeepRule(const std::string& text) {
         const auto nearest = nearestName(name, known);
         failRule(text, "unknown name \"" + name + "\"" + (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?"));
     }
+    if (method && value.find('=') != value.npos)
+        return parseBudget(text, name, value);
     const auto kind = method              ? KeepRule::Kind::Method
                       : name == "uniform" ? KeepRule::Kind::Uniform
                       : name == "first"   ? KeepRule::Kind::First

@@ -30,8 +30,8 @@ void flatten(const Json& json, const std::string& key, std::vector<std::pair<std
 } // namespace
 
 const std::vector<std::string>& presetNames() {
-    static const std::vector<std::string> names = {"naive",     "zero-gate",      "small-gate",    "paper",
-                                                   "reference", "alignment-only", "sliding-window"};
+    static const std::vector<std::string> names = {"linnet", "naive",    "zero-gate",      "small-gate",
+                                                   "paper", "reference", "alignment-only", "sliding-window"};
     return names;
 }
 
@@ -64,7 +64,10 @@ Recipe defaultRecipe(const std::string& device, const std::string& preset) {
         recipe.evaluationTokens = 4096;
         recipe.align.steps = 100;
         recipe.align.batch = 4;
+        recipe.closedForm.sequences = 16;
     }
+    if (preset == "linnet")
+        recipe.ropeTreatment = "fit";
     if (preset == "paper" || preset == "reference" || preset == "alignment-only")
         usePaperAlignment(recipe.align);
     if (preset == "sliding-window")

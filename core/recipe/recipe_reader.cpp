@@ -37,7 +37,7 @@ Json migrated(const Json& json, const std::string& origin) {
 
 // What a key that the file leaves out stands for depends on the device and the preset that it names.
 Recipe defaultsFor(const Json& json, const std::string& origin) {
-    std::string device = "auto", preset = "naive";
+    std::string device = "auto", preset = "linnet";
     RecipeSection section(json, "", origin);
     section.read("device", device);
     section.read("preset", preset);
@@ -130,6 +130,21 @@ void readTargets(RecipeSection& top, Recipe& recipe) {
     }
 }
 
+void readClosedForm(RecipeSection& top, ClosedFormSettings& closedForm) {
+    auto section = top.section("closed_form");
+    section.read("half_lives", closedForm.halfLives, true);
+    section.read("betas", closedForm.betas);
+    section.read("sequences", closedForm.sequences);
+    section.read("joint", closedForm.joint);
+    section.read("ridge", closedForm.ridge);
+    section.read("refine", closedForm.refine);
+    section.read("value_rms", closedForm.valueRms);
+    section.read("gate", closedForm.gate);
+    section.read("gate_rounds", closedForm.gateRounds);
+    section.read("ridge_before_alignment", closedForm.ridgeBeforeAlignment);
+    section.finish();
+}
+
 void readAlign(RecipeSection& top, AlignSettings& align) {
     auto section = top.section("align");
     section.read("steps", align.steps);
@@ -140,6 +155,9 @@ void readAlign(RecipeSection& top, AlignSettings& align) {
     section.read("warmup", align.warmup);
     section.read("train_output", align.trainOutput);
     section.read("loss", align.loss);
+    section.read("early_stop", align.earlyStop);
+    section.read("drift", align.drift);
+    section.read("drift_steps", align.driftSteps);
     section.read("weight_decay", align.weightDecay);
     section.read("clip", align.clip);
     section.read("held_out", align.heldOut);
@@ -156,11 +174,20 @@ void readData(RecipeSection& top, Recipe& recipe) {
     data.finish();
 }
 
-void readDistill(RecipeSection& top) {
-    const Json* found = top.find("distill");
-    if (found && (!found->is_object() || !found->empty()))
-        failKey(top.origin(), found->is_object() ? "distill." + found->begin().key() : "distill", foundText(*found),
-                "{}: distillation is a later stage that this version does not run");
+void readDistill(RecipeSection& top, DistillSettings& distill) {
+    auto section = top.section("distill");
+    section.read("steps", distill.steps);
+    section.read("batch", distill.batch);
+    section.read("lr", distill.lr);
+    section.read("warmup", distill.warmup);
+    section.read("schedule", distill.schedule);
+    section.read("temperature", distill.temperature);
+    section.read("kl_weight", distill.klWeight);
+    section.read("cross_entropy_weight", distill.crossEntropyWeight);
+    section.read("weight_decay", distill.weightDecay);
+    section.read("clip", distill.clip);
+    section.read("tokens", distill.tokens);
+    section.finish();
 }
 
 void readSections(RecipeSection& top, Recipe& recipe) {
@@ -173,8 +200,9 @@ void readSections(RecipeSection& top, Recipe& recipe) {
     top.read("preset", recipe.preset);
     readKeep(top, recipe.keep);
     readTargets(top, recipe);
+    readClosedForm(top, recipe.closedForm);
     readAlign(top, recipe.align);
-    readDistill(top);
+    readDistill(top, recipe.distill);
     auto window = top.section("window");
     window.read("window", recipe.window);
     window.read("sinks", recipe.sinks);
@@ -187,6 +215,7 @@ void readSections(RecipeSection& top, Recipe& recipe) {
     top.read("dtype", recipe.dtype);
     if (recipe.dtype == "auto")
         recipe.dtype.clear();
+    top.read("memory_gib", recipe.memoryGib);
     top.read("seed", recipe.seed);
     auto treatment = top.section("treatment");
     treatment.read("bias", recipe.biasTreatment);

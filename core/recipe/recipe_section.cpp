@@ -78,6 +78,21 @@ void RecipeSection::read(const std::string& name, std::string& value) {
     value = found->get<std::string>();
 }
 
+void RecipeSection::read(const std::string& name, std::vector<double>& value, bool nullIsInfinity) {
+    const Json* found = find(name);
+    if (!found)
+        return;
+    const std::string expected = nullIsInfinity ? "a list of numbers, null for no decay" : "a list of numbers";
+    if (!found->is_array())
+        failKey(m_origin, key(name), foundText(*found), expected);
+    value.clear();
+    for (const auto& entry : *found) {
+        if (!entry.is_number() && !(nullIsInfinity && entry.is_null()))
+            failKey(m_origin, key(name), foundText(entry), expected);
+        value.push_back(entry.is_null() ? std::numeric_limits<double>::infinity() : entry.get<double>());
+    }
+}
+
 void RecipeSection::read(const std::string& name, std::set<std::int64_t>& value) {
     const Json* found = find(name);
     if (!found)

@@ -27,6 +27,7 @@ public:
     void read(const std::string& name, double& value);
     void read(const std::string& name, bool& value);
     void read(const std::string& name, std::string& value);
+    void read(const std::string& name, std::vector<double>& value, bool nullIsInfinity = false); // infinity: no decay
     void read(const std::string& name, std::set<std::int64_t>& value);
     void read(const std::string& name, std::set<std::string>& value);
     RecipeSection section(const std::string& name); // an empty one where absent

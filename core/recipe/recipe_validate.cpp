@@ -8,12 +8,16 @@
 namespace linnet::core {
 namespace {
 
+constexpr std::int64_t kMaxTokens = 1'000'000'000'000, kMaxSteps = 10'000'000, kMaxBatch = 65536;
+
 class Checks {
 public:
     void require(bool ok, const std::string& key, const Json& found, const std::string& expected) {
         if (ok)
             return;
-        const auto text = jsonLine(found);
+        // JSON would print these as null, which some keys allow.
+        const bool finite = !found.is_number_float() || std::isfinite(found.get<double>());
+        const auto text = finite ? jsonLine(found) : std::to_string(found.get<double>());
         errors.push_back({ErrorCode::Malformed,
                           key + ": found " + text + ", expected " + expected,
                           {{"key", key}, {"found", text}, {"expected", expected}}});
@@ -24,6 +28,12 @@ public:
     }
     void share(const std::string& key, double value, double most = 1) { // NaN fails too
         require(value >= 0 && value <= most, key, value, "a number from 0 to " + jsonLine(most));
+    }
+    void positive(const std::string& key, double value) {
+        require(value > 0 && std::isfinite(value), key, value, "a number above 0");
+    }
+    void fromZero(const std::string& key, double value) {
+        require(value >= 0 && std::isfinite(value), key, value, "a number from 0");
     }
     void oneOf(const std::string& key, const std::string& value, const std::vector<std::string>& names) {
         const auto nearest = nearestName(value, names);
@@ -49,7 +59,7 @@ bool isSelfCount(const std::string& text) {
 }
 
 void checkData(const Recipe& recipe, Checks& checks) {
-    constexpr std::int64_t kMaxSeqLen = 1 << 20, kMaxTokens = 1'000'000'000'000;
+    constexpr std::int64_t kMaxSeqLen = 1 << 20;
     checks.require(!recipe.teacherSource.empty(), "teacher.source", recipe.teacherSource, "a model's path or \"default\"");
     checks.require(!recipe.dataText.empty(), "data.text", recipe.dataText, "a path or a list of paths");
     for (const auto& text : recipe.dataText) {
@@ -61,25 +71,68 @@ void checkData(const Recipe& recipe, Checks& checks) {
     checks.range("data.seq_len", recipe.seqLen, 2, kMaxSeqLen);
     checks.range("data.calibration_tokens", recipe.calibrationTokens, recipe.preset == "sliding-window" ? 0 : 1, kMaxTokens);
     const bool measured =
-        recipe.keep.kind == KeepRule::Kind::Method && recipe.keep.method != "score" && recipe.keep.method != "ga-s2";
+        recipe.keep.budget == KeepRule::Budget::Perplexity ||
+        (recipe.keep.kind == KeepRule::Kind::Method && recipe.keep.method != "score" && recipe.keep.method != "ga-s2");
     checks.range("data.selection_tokens", recipe.selectionTokens, measured ? 1 : 0, kMaxTokens);
     checks.range("data.evaluation_tokens", recipe.evaluationTokens, 0, kMaxTokens);
 }
 
-void checkSettings(const Recipe& recipe, Checks& checks) {
-    const auto& align = recipe.align;
-    checks.oneOf("mixer", recipe.mixer, mixerNames());
-    checks.oneOf("preset", recipe.preset, presetNames());
-    checks.range("align.steps", align.steps, 0, 10'000'000);
-    checks.range("align.batch", align.batch, 1, 65536);
+void checkClosedForm(const ClosedFormSettings& closedForm, Checks& checks) {
+    const auto entries = [&](const std::string& key, std::size_t count) { // each is tried with each of the other list
+        checks.require(count >= 1 && count <= 32, key, count, "1 to 32 entries");
+    };
+    entries("closed_form.half_lives", closedForm.halfLives.size());
+    for (const double halfLife : closedForm.halfLives)
+        checks.require(halfLife > 0, "closed_form.half_lives", halfLife, "numbers of tokens above 0, or null for no decay");
+    entries("closed_form.betas", closedForm.betas.size());
+    for (const double beta : closedForm.betas)
+        checks.require(beta > 0 && beta < 1, "closed_form.betas", beta, "numbers between 0 and 1, both excluded");
+    checks.range("closed_form.sequences", closedForm.sequences, 1, 1'000'000);
+    checks.positive("closed_form.ridge", closedForm.ridge);
+    checks.positive("closed_form.value_rms", closedForm.valueRms);
+    checks.oneOf("closed_form.gate", closedForm.gate, {"regression", "constant"});
+    checks.range("closed_form.gate_rounds", closedForm.gateRounds, 0, 1000);
+    checks.positive("closed_form.ridge_before_alignment", closedForm.ridgeBeforeAlignment);
+}
+
+void checkAlign(const AlignSettings& align, Checks& checks) {
+    checks.range("align.steps", align.steps, 0, kMaxSteps);
+    checks.range("align.batch", align.batch, 1, kMaxBatch);
     checks.share("align.lr", align.lr);
     checks.share("align.lr_new", align.lrNew);
     checks.oneOf("align.schedule", align.schedule, {"constant", "cosine"});
     checks.share("align.warmup", align.warmup);
-    checks.oneOf("align.loss", align.loss, {"mse", "relative_mse"});
+    checks.oneOf("align.loss", align.loss, {"mse", "relative_mse", "kl_metric"});
+    checks.range("align.early_stop", align.earlyStop, 0, kMaxSteps);
+    checks.oneOf("align.drift", align.drift, {"none", "refit", "align"});
+    checks.range("align.drift_steps", align.driftSteps, 0, kMaxSteps);
     checks.share("align.weight_decay", align.weightDecay);
-    checks.require(align.clip > 0 && std::isfinite(align.clip), "align.clip", align.clip, "a number above 0");
+    checks.positive("align.clip", align.clip);
     checks.share("align.held_out", align.heldOut, 0.9);
+}
+
+void checkDistill(const DistillSettings& distill, Checks& checks) {
+    checks.range("distill.steps", distill.steps, 0, kMaxSteps);
+    checks.range("distill.batch", distill.batch, 1, kMaxBatch);
+    checks.positive("distill.lr", distill.lr);
+    checks.require(distill.warmup >= 0 && distill.warmup < 1, "distill.warmup", distill.warmup, "a number from 0 to below 1");
+    checks.oneOf("distill.schedule", distill.schedule, {"constant", "cosine", "linear", "wsd"});
+    checks.positive("distill.temperature", distill.temperature);
+    checks.fromZero("distill.kl_weight", distill.klWeight);
+    checks.fromZero("distill.cross_entropy_weight", distill.crossEntropyWeight);
+    checks.require(distill.klWeight != 0 || distill.crossEntropyWeight != 0, "distill.kl_weight", distill.klWeight,
+                   "a number above 0 where distill.cross_entropy_weight is 0");
+    checks.fromZero("distill.weight_decay", distill.weightDecay);
+    checks.positive("distill.clip", distill.clip);
+    checks.range("distill.tokens", distill.tokens, 0, kMaxTokens);
+}
+
+void checkSettings(const Recipe& recipe, Checks& checks) {
+    checks.oneOf("mixer", recipe.mixer, mixerNames());
+    checks.oneOf("preset", recipe.preset, presetNames());
+    checkClosedForm(recipe.closedForm, checks);
+    checkAlign(recipe.align, checks);
+    checkDistill(recipe.distill, checks);
     checks.range("window.window", recipe.window, 1, 1 << 20);
     checks.range("window.sinks", recipe.sinks, 0, 1 << 20);
     checks.oneOf("evaluate.convention", recipe.convention, {"chunked", "word"});
@@ -89,9 +142,11 @@ void checkSettings(const Recipe& recipe, Checks& checks) {
     checks.require(isDevice(recipe.device), "device", recipe.device, "auto, cpu, cuda or cuda:N");
     const bool dtypeKnown = recipe.dtype.empty() || recipe.dtype == "f32" || recipe.dtype == "bf16" || recipe.dtype == "f16";
     checks.require(dtypeKnown, "dtype", recipe.dtype, "auto, f32, bf16 or f16");
-    checks.oneOf("treatment.bias", recipe.biasTreatment, {"fold", "drop"});
-    checks.oneOf("treatment.qk_norm", recipe.qkNormTreatment, {"fold", "drop"});
-    checks.oneOf("treatment.rope", recipe.ropeTreatment, {"fold", "drop"});
+    checks.fromZero("memory_gib", recipe.memoryGib);
+    for (const auto& [key, treatment] : {std::pair{"treatment.bias", &recipe.biasTreatment},
+                                         {"treatment.qk_norm", &recipe.qkNormTreatment},
+                                         {"treatment.rope", &recipe.ropeTreatment}})
+        checks.oneOf(key, *treatment, recipe.preset == "linnet" ? std::vector<std::string>{"fold", "drop", "fit"} : std::vector<std::string>{"fold", "drop"}); // the others measure nothing
 }
 
 void checkTarget(const HeadTarget& target, const std::string& key, Checks& checks) {
@@ -102,11 +157,9 @@ void checkTarget(const HeadTarget& target, const std::string& key, Checks& check
         checks.require(*target.beta > 0 && *target.beta < 1, key + ".beta", *target.beta,
                        "a number between 0 and 1, both excluded");
     if (target.valueScale)
-        checks.require(*target.valueScale > 0 && std::isfinite(*target.valueScale), key + ".value_scale", *target.valueScale,
-                       "a number above 0");
+        checks.positive(key + ".value_scale", *target.valueScale);
     if (target.outputGate)
-        checks.require(*target.outputGate >= 0 && std::isfinite(*target.outputGate), key + ".output_gate", *target.outputGate,
-                       "a number from 0");
+        checks.fromZero(key + ".output_gate", *target.outputGate);
     for (const auto& name : target.locked)
         checks.oneOf(key + ".locked", name, targetNames());
 }
@@ -132,7 +185,7 @@ void checkPins(const Recipe& recipe, std::int64_t layers, Checks& checks) {
         for (const auto layer : *pins)
             checks.require(layer >= 0 && (layers == 0 || layer < layers), key, layer,
                            layers == 0 ? "a layer from 0" : "a layer from 0 to " + std::to_string(layers - 1));
-    if (recipe.keep.kind != KeepRule::Kind::Method)
+    if (recipe.keep.kind != KeepRule::Kind::Method || recipe.keep.budget != KeepRule::Budget::None)
         return;
     // A ranking keeps exactly N layers, so the pins must leave room for that.
     const auto never = static_cast<std::int64_t>(recipe.never.size()), always = static_cast<std::int64_t>(recipe.always.size());
@@ -144,6 +197,14 @@ void checkPins(const Recipe& recipe, std::int64_t layers, Checks& checks) {
                        "at most the " + std::to_string(layers - kept) + " layers that " + recipe.keep.text() + " converts");
 }
 
+void checkKeep(const KeepRule& keep, Checks& checks) {
+    checks.range("keep", keep.count, 0, 100'000);
+    // What the parser refuses is refused too where it was set without the parser.
+    if (keep.budget != KeepRule::Budget::None)
+        checks.require(keep.kind == KeepRule::Kind::Method && guarded([&] { return parseKeepRule(keep.text()); }).has_value(),
+                       "keep", keep.text(), "METHOD:cache=BYTES@TOKENS or METHOD:ppl=RATIO");
+}
+
 } // namespace
 
 std::vector<Error> validateRecipe(const Recipe& recipe, std::int64_t layers, std::int64_t heads) {
@@ -152,7 +213,7 @@ std::vector<Error> validateRecipe(const Recipe& recipe, std::int64_t layers, std
     checkSettings(recipe, checks);
     checkTargets(recipe, layers, heads, checks);
     checkPins(recipe, layers, checks);
-    checks.range("keep", recipe.keep.count, 0, 100'000);
+    checkKeep(recipe.keep, checks);
     if (layers > 0)
         if (auto kept = guarded([&] { return keptLayers(recipe, layers); }); !kept)
             checks.errors.push_back(std::move(kept.error()));

@@ -47,11 +47,15 @@ void print(const Json& json, int level, int lines, std::string& out) {
     }
 }
 
+Json orNull(double value) { // JSON has no infinity
+    return std::isinf(value) ? Json(nullptr) : Json(value);
+}
+
 Json targetToJson(const HeadTarget& target) {
     Json json = Json::object();
     const auto put = [&](const char* key, const std::optional<double>& value) {
         if (value)
-            json[key] = std::isinf(*value) ? Json(nullptr) : Json(*value);
+            json[key] = orNull(*value);
     };
     put("half_life", target.halfLife);
     put("beta", target.beta);
@@ -71,6 +75,46 @@ Json targetsToJson(const Recipe& recipe) {
     return targets;
 }
 
+Json closedFormToJson(const ClosedFormSettings& closedForm) {
+    Json halfLives = Json::array();
+    for (const double halfLife : closedForm.halfLives)
+        halfLives.push_back(orNull(halfLife));
+    return {{"half_lives", halfLives},   {"betas", closedForm.betas}, {"sequences", closedForm.sequences},
+            {"joint", closedForm.joint}, {"refine", closedForm.refine}, {"value_rms", closedForm.valueRms}, {"gate", closedForm.gate},
+            {"gate_rounds", closedForm.gateRounds}, {"ridge", closedForm.ridge}, {"ridge_before_alignment", closedForm.ridgeBeforeAlignment}};
+}
+
+Json alignToJson(const AlignSettings& align) {
+    return {{"steps", align.steps},
+            {"batch", align.batch},
+            {"lr", align.lr},
+            {"lr_new", align.lrNew},
+            {"schedule", align.schedule},
+            {"warmup", align.warmup},
+            {"train_output", align.trainOutput},
+            {"loss", align.loss},
+            {"early_stop", align.earlyStop},
+            {"drift", align.drift},
+            {"drift_steps", align.driftSteps},
+            {"weight_decay", align.weightDecay},
+            {"clip", align.clip},
+            {"held_out", align.heldOut}};
+}
+
+Json distillToJson(const DistillSettings& distill) {
+    return {{"steps", distill.steps},
+            {"batch", distill.batch},
+            {"lr", distill.lr},
+            {"warmup", distill.warmup},
+            {"schedule", distill.schedule},
+            {"temperature", distill.temperature},
+            {"kl_weight", distill.klWeight},
+            {"cross_entropy_weight", distill.crossEntropyWeight},
+            {"weight_decay", distill.weightDecay},
+            {"clip", distill.clip},
+            {"tokens", distill.tokens}};
+}
+
 } // namespace
 
 std::string jsonLine(const Json& json) {
@@ -87,7 +131,6 @@ std::string joinNames(const std::vector<std::string>& names) {
 }
 
 Json recipeToJson(const Recipe& recipe) {
-    const auto& align = recipe.align;
     Json json;
     json["version"] = recipe.version;
     json["teacher"] = {{"source", recipe.teacherSource}, {"hash", recipe.teacherHash}};
@@ -100,22 +143,14 @@ Json recipeToJson(const Recipe& recipe) {
     json["preset"] = recipe.preset;
     json["keep"] = recipe.keep.text();
     json["targets"] = targetsToJson(recipe);
-    json["align"] = {{"steps", align.steps},
-                     {"batch", align.batch},
-                     {"lr", align.lr},
-                     {"lr_new", align.lrNew},
-                     {"schedule", align.schedule},
-                     {"warmup", align.warmup},
-                     {"train_output", align.trainOutput},
-                     {"loss", align.loss},
-                     {"weight_decay", align.weightDecay},
-                     {"clip", align.clip},
-                     {"held_out", align.heldOut}};
-    json["distill"] = Json::object();
+    json["closed_form"] = closedFormToJson(recipe.closedForm);
+    json["align"] = alignToJson(recipe.align);
+    json["distill"] = distillToJson(recipe.distill);
     json["window"] = {{"window", recipe.window}, {"sinks", recipe.sinks}};
     json["evaluate"] = {{"convention", recipe.convention}, {"seq_len", recipe.evaluateSeqLen}};
     json["device"] = recipe.device;
     json["dtype"] = recipe.dtype.empty() ? "auto" : recipe.dtype;
+    json["memory_gib"] = recipe.memoryGib;
     json["seed"] = recipe.seed;
     json["treatment"] = {{"bias", recipe.biasTreatment}, {"qk_norm", recipe.qkNormTreatment}, {"rope", recipe.ropeTreatment}};
     json["pins"] = {{"never", recipe.never}, {"always", recipe.always}};

@@ -2,10 +2,14 @@
 #include "app/models/layer_choice.h"
 #include "app/models/session.h"
 #include "app/models/target_table_model.h"
+#include "app/panels/curves_panel.h"
+#include "app/panels/evaluation_panel.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/inspector_panel.h"
 #include "app/panels/project_panel.h"
 #include "app/panels/targets_panel.h"
+#include "tests/app/fake_teacher.h"
+#include "widgets/curve_plot.h"
 #include "widgets/distance_histogram.h"
 #include "widgets/elided_label.h"
 #include "widgets/head_heat_map.h"
@@ -13,61 +17,23 @@
 
 #include <QAction>
 #include <QClipboard>
+#include <QComboBox>
 #include <QLabel>
 #include <QPushButton>
 #include <QStandardPaths>
 #include <QTableView>
+#include <QTableWidget>
+#include <QTemporaryDir>
 #include <QTest>
 #include <cmath>
 #include <limits>
 
 using namespace linnet;
+using namespace linnet::tests;
 using app::HeadId;
 using app::TargetField;
 using Model = app::TargetTableModel;
 using Layers = std::vector<std::int64_t>;
-
-namespace {
-
-constexpr int kLayers = 6, kHeads = 4;
-
-core::ModelInfo fakeTeacher() {
-    core::ModelInfo info;
-    info.path = "/models/a-teacher-with-a-rather-long-name-that-does-not-fit-the-card.gguf";
-    auto& c = info.config;
-    c.modelType = "llama";
-    c.layers = kLayers, c.heads = kHeads, c.kvHeads = 2, c.headDim = 8, c.hiddenSize = 32, c.vocabSize = 1000, c.intermediateSize = 64;
-    c.storedDType = "Q4_1";
-    c.tiedEmbeddings = true;
-    info.parameters = 123456;
-    info.layerKinds.assign(kLayers, "softmax");
-    info.cacheBytesPerToken = kLayers * 2 * 2 * 8 * 4;
-    info.device = "cpu", info.dtype = "f32";
-    info.warnings = {"decoded weights"};
-    return info;
-}
-
-std::shared_ptr<core::Profile> fakeProfile() { // each number tells its layer and head
-    auto profile = std::make_shared<core::Profile>();
-    profile->seqLen = 64, profile->sequences = 3, profile->tokens = 192, profile->kvHeads = 2;
-    profile->edges = {0, 1, 2, 4, 8, 16, 32, 64};
-    profile->layers.resize(kLayers);
-    for (int l = 0; l < kLayers; ++l)
-        for (int h = 0; h < kHeads; ++h) {
-            core::HeadProfile head;
-            head.distance = {1.5 + l * kHeads + h, 0.25};
-            head.medianNoSink = 2.5 + l * kHeads + h;
-            head.p10 = 1, head.p50 = 5, head.p90 = 20;
-            head.concentrationLayer = 0.01 * (l * kHeads + h + 1);
-            head.concentrationAbsolute = 0.5;
-            head.rmsPostO = 0.125 * (l * kHeads + h + 1);
-            head.histogram.assign(7, 1.0 / 7);
-            profile->layers[static_cast<std::size_t>(l)].push_back(head);
-        }
-    return profile;
-}
-
-} // namespace
 
 class TestAppPanels : public QObject {
     Q_OBJECT
@@ -76,7 +42,7 @@ class TestAppPanels : public QObject {
 
     void adopt() {
         m_session->adopt(fakeTeacher(), fakeProfile());
-        auto recipe = core::defaultRecipe("cpu");
+        auto recipe = core::defaultRecipe("cpu", "naive");
         recipe.keep = core::parseKeepRule("layers:0,1,2,4");
         m_session->recipe()->load(recipe);
     }
@@ -288,6 +254,128 @@ private Q_SLOTS:
         QCOMPARE(histogram->kernelMass(), widgets::decayKernelMass(m_session->profile()->edges, 4.0));
         recipe()->setTarget({{3, 3}}, TargetField::HalfLife, std::numeric_limits<double>::infinity());
         QVERIFY(panel.findChild<QLabel*>(QStringLiteral("headDecay"))->text().contains(QStringLiteral("no decay")));
+    }
+
+    void aProbeIsShownBesideTheValue() {
+        adopt();
+        app::TargetsPanel panel(m_session.get());
+        const auto* label = panel.findChild<QLabel*>(QStringLiteral("targetsProbe"));
+        m_session->selection()->select({{2, 1}}, {2, 1});
+        QVERIFY(label->isHidden()); // nothing set by hand
+        recipe()->setTarget({{2, 1}}, TargetField::HalfLife, 50.0);
+        QVERIFY(!label->isHidden());
+        QVERIFY2(label->text().contains(QStringLiteral("L2 H1: measuring")), qPrintable(label->text()));
+        core::ProbedHead probed;
+        probed.chosen.residual = 0.412, probed.automatic = {8, 0.2, false, false, false, 0.398};
+        m_session->probes()->adopt({2, 1}, probed);
+        QCOMPARE(label->text(), QStringLiteral("L2 H1: residual 0.412, automatic 0.398 (half-life 8, beta 0.2)"));
+        auto* model = panel.findChild<Model*>();
+        const auto cell = model->index(0, Model::User);
+        QVERIFY(!cell.data(Qt::ForegroundRole).isValid());
+        probed.chosen.residual = 0.5; // 25 % worse
+        m_session->probes()->adopt({2, 1}, probed);
+        QVERIFY(cell.data(Qt::ForegroundRole).isValid());
+        QVERIFY(label->text().contains(QStringLiteral("⚠")));
+        QVERIFY(cell.data(Qt::ToolTipRole).toString().contains(QStringLiteral("more than 10 %")));
+        QVERIFY(!model->index(1, Model::User).data(Qt::ForegroundRole).isValid()); // beta is not set
+        auto linnet = recipe()->recipe();
+        linnet.preset = "linnet";
+        recipe()->load(linnet);
+        m_session->probes()->adopt({2, 1}, probed);
+        QCOMPARE(model->index(0, Model::Automatic).data().toString(), QStringLiteral("8")); // the grid's, not the profile's
+        recipe()->resetTargets({{2, 1}});
+        QVERIFY(label->isHidden());
+    }
+
+    void theClosedFormOfAHead() {
+        adopt();
+        app::InspectorPanel panel(m_session.get());
+        const auto text = [&](const char* name) { return panel.findChild<QLabel*>(QString::fromLatin1(name))->text(); };
+        auto* tried = panel.findChild<QTableWidget*>(QStringLiteral("closedFormTried"));
+        m_session->selection()->select({{3, 1}}, {3, 1});
+        QVERIFY2(text("closedFormChosen").contains(QStringLiteral("start \"linnet\"")), qPrintable(text("closedFormChosen"))); // how to get one
+        QVERIFY(tried->isHidden());
+        const double inf = std::numeric_limits<double>::infinity();
+        app::LayerFit fit;
+        fit.layer = 3, fit.residual = 0.21;
+        app::FitOption best, chosen;
+        best.halfLife = inf, best.beta = 0.05, best.residual = 0.3;
+        chosen.halfLife = 8, chosen.beta = 0.2, chosen.residual = 0.3125, chosen.histogramTaps = true, chosen.centredKeys = true;
+        fit.heads = {{chosen, {chosen}}, {chosen, {best, chosen}}};
+        m_session->closedForm()->adopt({{3, fit}});
+        QCOMPARE(text("closedFormTitle"), QStringLiteral("<b>Closed form</b>: residual 0.3125 of this head, 0.2100 of layer 3"));
+        QCOMPARE(text("closedFormChosen"), QStringLiteral("half-life 8, beta 0.2; value taps by distance, RoPE dropped, keys centred"));
+        QCOMPARE(tried->rowCount(), 2);
+        QCOMPARE(tried->item(1, 3)->text(), QStringLiteral("taps, centred"));
+        QCOMPARE(tried->item(0, 1)->text(), QStringLiteral("none"));
+        QVERIFY(!tried->item(0, 0)->font().bold() && tried->item(1, 0)->font().bold()); // heads choose together
+        m_session->selection()->select({{0, 0}}, {0, 0});
+        QVERIFY(text("closedFormChosen").contains(QStringLiteral("Layer 0 was not started in this run")));
+        m_session->selection()->select({{3, 9}}, {3, 9});
+        QVERIFY(tried->isHidden());
+    }
+
+    void theCurvesOfEachStage() {
+        adopt();
+        app::CurvesPanel panel(m_session.get());
+        auto* plot = panel.findChild<widgets::CurvePlot*>();
+        auto* stage = panel.findChild<QComboBox*>(QStringLiteral("stageCombo"));
+        app::RunEntry run;
+        run.name = QStringLiteral("one"), run.folder = QStringLiteral("/runs/one"), run.state = QStringLiteral("running");
+        const auto row = [&](const char* name, int layer, int step, double loss, std::optional<double> heldOut = {}) {
+            core::MetricRow made;
+            made.stage = name, made.layer = layer, made.step = step, made.loss = loss, made.heldOutLoss = heldOut;
+            run.metrics.push_back(made);
+        };
+        for (const int layer : {3, 5})
+            for (const int step : {1, 2})
+                row("align", layer, step, 1.0 / step);
+        m_session->adoptRun(run);
+        QCOMPARE(plot->pointCount(QStringLiteral("3")), 2u);
+        for (const int layer : {3, 5}) {
+            row("drift", layer, 0, 0.5, 0.4);
+            row("drift", layer, 1, 0.3, 0.25);
+        }
+        for (const int step : {1, 2, 3})
+            row("distill", -1, step, 0.2 / step);
+        m_session->adoptRun(run);
+        QCOMPARE(plot->pointCount(QStringLiteral("3")), 2u); // alignment still, not the other stages' rows
+        Q_EMIT m_session->stageStarted(QStringLiteral("drift"));
+        QCOMPARE(stage->currentIndex(), 1);
+        QCOMPARE(plot->pointCount(QStringLiteral("before")), 2u); // a layer each
+        const auto view = [&] { // drawn some milliseconds later
+            plot->resize(400, 300);
+            return plot->csv();
+        };
+        QTRY_VERIFY2(view().contains(QStringLiteral("before,3,0.5")) && view().contains(QStringLiteral("after,5,0.25")), qPrintable(view()));
+        Q_EMIT m_session->stageStarted(QStringLiteral("distill"));
+        QCOMPARE(plot->pointCount(QStringLiteral("-1")), 3u);
+        QVERIFY(!plot->hasCurve(QStringLiteral("3")));
+    }
+
+    void whatTreatmentsCost() {
+        adopt();
+        app::EvaluationPanel panel(m_session.get());
+        auto* table = panel.findChild<QTableWidget*>(QStringLiteral("treatmentsTable"));
+        QVERIFY(table->isHidden()); // no run
+        app::RunEntry run;
+        run.name = QStringLiteral("one"), run.folder = QStringLiteral("/runs/one"), run.state = QStringLiteral("done");
+        run.report.emplace();
+        m_session->adoptRun(run);
+        QVERIFY(!table->isHidden());
+        QCOMPARE(table->rowCount(), 1); // RoPE; the teacher has neither biases nor QK norm
+        QCOMPARE(table->item(0, 2)->text(), QStringLiteral("–"));
+        run.report->treatments = {{"rope", "fit", 0.25, 0.375, 0.5}, {"bias", "fold", 0.1, std::numeric_limits<double>::quiet_NaN(), 1}};
+        m_session->adoptRun(run);
+        QCOMPARE(table->rowCount(), 2);
+        const auto cells = [&](int at) {
+            QStringList list;
+            for (int column = 0; column < table->columnCount(); ++column)
+                list << table->item(at, column)->text();
+            return list.join(QLatin1Char('|'));
+        };
+        QCOMPARE(cells(0), QStringLiteral("RoPE|fit|0.2500|0.3750|50 %"));
+        QCOMPARE(cells(1), QStringLiteral("q, k, v bias|fold|0.1000|–|100 %"));
     }
 
     void theProjectPanelTellsWhereTheWorkIs() {

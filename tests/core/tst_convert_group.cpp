@@ -4,8 +4,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "core/convert/align_group.h"
-#include "core/convert/run_folder.h"
+#include "core/convert/group_alignment.h"
 #include "core/evaluate/evaluate_model.h"
 #include "tests/support/convert_fixtures.h"
 
@@ -38,6 +37,7 @@ class TestConvertGroup : public QObject {
     ModelPtr m_llama;
     std::vector<at::Tensor> m_x, m_target; // of three layers
     std::vector<LinearLayer> m_start;
+    std::vector<OutputMetric> m_metrics;
 
     fs::path run(const std::string& name) const { return fs::path(m_runs.path().toStdString()) / name; }
     Result<Report> convertInGroups(const fs::path& folder, const Recipe& recipe, std::uint64_t bytes = kBudget, const Control& control = {},
@@ -71,13 +71,19 @@ private Q_SLOTS:
             m_x.push_back(capture.x), m_target.push_back(capture.target);
             hidden = runBlock(*m_llama, *weights, nullptr, hidden);
         }
+        TokenWindows windows{{}, 20, 24};
+        for (std::int64_t i = 0; i < 20 * 24; ++i)
+            windows.ids.push_back(static_cast<TokenId>((i * 37 + 11) % m_llama->config().vocabSize));
+        m_metrics = outputMetrics(*m_llama, windows, 5, {});
+        m_metrics.resize(3);
     }
 
     void curvesAreThoseOfSingleLayers_data() {
         QTest::addColumn<bool>("kernels");
         QTest::addColumn<QString>("setting");
         for (const bool kernels : {false, true})
-            for (const char* setting : {"plain", "relative loss", "output frozen", "clipped", "locked", "nothing held out", "rates apart"})
+            for (const char* setting : {"plain", "relative loss", "output frozen", "clipped", "locked", "nothing held out", "rates apart", "metric", "metric, locked", "metric, output frozen",
+                                        "early stop"})
                 QTest::newRow(qPrintable(QString("%1, %2").arg(kernels ? "kernels" : "tensors", setting))) << kernels << setting;
     }
     void curvesAreThoseOfSingleLayers() {
@@ -87,26 +93,32 @@ private Q_SLOTS:
         recipe.align.steps = 20;
         if (setting == "relative loss")
             recipe.align.loss = "relative_mse";
-        if (setting == "output frozen")
+        if (setting.startsWith("metric"))
+            recipe.align.loss = "kl_metric";
+        if (setting == "early stop")
+            recipe.align.earlyStop = 2, recipe.align.lr = recipe.align.lrNew = 0.03, recipe.align.steps = 24;
+        if (setting.endsWith("output frozen"))
             recipe.align.trainOutput = false;
         if (setting == "clipped")
             recipe.align.clip = 1e-4;
         if (setting == "rates apart")
             recipe.align.lr = 1e-4, recipe.align.schedule = "constant";
-        if (setting == "locked")
+        if (setting.endsWith("locked"))
             recipe.targets[1][2] = HeadTarget{12.0, 0.3, 1.5, 0.7, {"half_life", "beta", "value_scale", "output_gate"}};
         const std::int64_t windows = setting == "nothing held out" ? 1 : 20;
         std::vector<Curve> one(3), together(3);
         std::vector<LinearLayer> best;
         for (std::size_t l = 0; l < 3; ++l) {
             const at::Tensor x = m_x[l].narrow(0, 0, windows), target = m_target[l].narrow(0, 0, windows);
-            AlignJob job{*m_llama, static_cast<std::int64_t>(l), recipe, x, target, [&](const MetricRow& row) { one[l].add(row); }, [](const AlignState&) {}, [](std::int64_t, double) {}};
+            AlignJob job{*m_llama, static_cast<std::int64_t>(l), recipe, x, target, [&](const MetricRow& row) { one[l].add(row); }, [](const AlignState&) {}, [](std::int64_t, double) {},
+                         recipe.align.loss == "kl_metric" ? &m_metrics[l] : nullptr};
             auto state = freshAlignState(m_start[l]);
             best.push_back(alignLayer(job, state));
         }
         auto groupShape = shape(recipe, 3);
         groupShape.windows = windows;
-        AlignGroup group({recipe, {0, 1, 2}, groupShape, at::kCPU, at::kFloat, kernels ? AlignStep::Backend::Kernels : AlignStep::Backend::Tensors});
+        AlignGroup group({recipe, {0, 1, 2}, groupShape, at::kCPU, at::kFloat, kernels ? AlignStep::Backend::Kernels : AlignStep::Backend::Tensors,
+                          recipe.align.loss == "kl_metric" ? m_metrics : std::vector<OutputMetric>{}});
         for (std::size_t l = 0; l < 3; ++l) {
             group.inputs(l).copy_(m_x[l].narrow(0, 0, windows));
             group.targets(l).copy_(m_target[l].narrow(0, 0, windows));
@@ -114,7 +126,7 @@ private Q_SLOTS:
         }
         std::vector<std::int64_t> steps;
         group.run({[&](const MetricRow& row) { together[static_cast<std::size_t>(row.layer)].add(row); }, [] {}, [&](std::int64_t step) { steps.push_back(step); }, {}});
-        QCOMPARE(steps.back(), std::int64_t(20));
+        QVERIFY(steps.back() == recipe.align.steps || setting == "early stop");
         // Rounding grows under Adam, which divides a gradient by its own size; larger gradients (relative loss) drown in eps less often.
         const double late = setting == "relative loss" ? 5e-4 : 5e-5;
         for (std::size_t l = 0; l < 3; ++l) {
@@ -138,9 +150,11 @@ private Q_SLOTS:
             LINNET_CLOSE(group.losses(l).first, one[l].loss.front(), 1e-5, 0, "first loss");
             LINNET_CLOSE(group.losses(l).second, one[l].loss.back(), late, 0, "last loss");
         }
-        if (setting != "locked")
+        if (!setting.endsWith("locked"))
             return;
         const auto locked = group.best(1);
+        const auto columns = [D = m_llama->config().headDim](const LinearLayer& layer) { return layer.oProj.narrow(1, 2 * D, D).norm().item<double>(); };
+        LINNET_CLOSE(columns(locked), columns(m_start[1]), 1e-5, 0, "norm of locked columns");
         QVERIFY(at::equal(locked.aProj[2], m_start[1].aProj[2]) && at::equal(locked.bProj[2], m_start[1].bProj[2]));
         QVERIFY(!at::equal(locked.aProj[1], m_start[1].aProj[1]));
     }
@@ -217,6 +231,134 @@ private Q_SLOTS:
         }
     }
 
+    // A layer that cannot gain stops at once, the others go on: each as on its own, and all the same after a stop anywhere.
+    void layersStopOnTheirOwn_data() {
+        QTest::addColumn<bool>("kernels");
+        QTest::newRow("kernels") << true;
+        QTest::newRow("tensors") << false;
+    }
+    void layersStopOnTheirOwn() {
+        QFETCH(bool, kernels);
+        Recipe recipe = m_teachers.recipe("llama", "first:0");
+        recipe.align.steps = 40; // measured each 5
+        recipe.align.earlyStop = 2;
+        recipe.align.weightDecay = 0;
+        const auto make = [&] {
+            auto group = std::make_unique<AlignGroup>(AlignGroupJob{recipe, {0, 1, 2}, shape(recipe, 3), at::kCPU, at::kFloat,
+                                                                    kernels ? AlignStep::Backend::Kernels : AlignStep::Backend::Tensors});
+            for (std::size_t l = 0; l < 3; ++l) {
+                group->inputs(l).copy_(m_x[l]);
+                group->targets(l).copy_(m_target[l]);
+            }
+            group->targets(1).zero_(); // held out: -0 and worse from the first step on
+            group->targets(1).narrow(0, 0, 18).fill_(5);
+            group->targets(1).narrow(0, 18, 2).copy_(linearForward(mixerSpec(recipe.mixer), m_llama->linearShape(), m_start[1], m_x[1].narrow(0, 18, 2)));
+            return group;
+        };
+        QCOMPARE(heldOutWindows(recipe.align, 20), std::int64_t(2));
+        std::vector<MetricRow> whole;
+        const auto group = make();
+        for (std::size_t l = 0; l < 3; ++l)
+            group->start(l, m_start[l]);
+        group->run({[&](const MetricRow& row) { whole.push_back(row); }, [] {}, [](std::int64_t) {}, {}});
+        std::vector<std::int64_t> last(3, -1);
+        for (const auto& row : whole)
+            last[static_cast<std::size_t>(row.layer)] = row.step;
+        QCOMPARE(last, (std::vector<std::int64_t>{39, 10, 39}));
+        QVERIFY(at::equal(group->best(1).qProj, m_start[1].qProj) && at::equal(group->best(1).oProj, m_start[1].oProj));
+        QVERIFY(!at::equal(group->best(0).qProj, m_start[0].qProj));
+        for (const std::int64_t at : {3, 10, 11, 30}) {
+            const auto halted = make(), resumed = make();
+            for (std::size_t l = 0; l < 3; ++l)
+                halted->start(l, m_start[l]);
+            std::vector<AlignState> saved;
+            std::vector<MetricRow> rows;
+            QVERIFY_THROWS_EXCEPTION(Failure, halted->run({[&](const MetricRow& row) { rows.push_back(row); },
+                                                           [&] {
+                                                               for (std::size_t l = 0; l < 3; ++l)
+                                                                   saved.push_back(halted->state(l));
+                                                           },
+                                                           [&](std::int64_t step) {
+                                                               if (step >= at)
+                                                                   throw Failure{Error{ErrorCode::Cancelled, "stop", {}}};
+                                                           }, {}}));
+            QCOMPARE(saved.size(), std::size_t(3));
+            std::erase_if(rows, [&](const MetricRow& row) { return row.step >= saved[0].step; }); // as a run folder does
+            for (std::size_t l = 0; l < 3; ++l)
+                resumed->restore(l, saved[l]);
+            resumed->run({[&](const MetricRow& row) { rows.push_back(row); }, [] {}, [](std::int64_t) {}, {}});
+            QCOMPARE(rows.size(), whole.size());
+            for (std::size_t i = 0; i < rows.size(); ++i)
+                QVERIFY(rows[i].step == whole[i].step && rows[i].layer == whole[i].layer && rows[i].loss == whole[i].loss && rows[i].heldOutLoss == whole[i].heldOutLoss);
+            for (std::size_t l = 0; l < 3; ++l)
+                QVERIFY(at::equal(resumed->best(l).oProj, group->best(l).oProj) && at::equal(resumed->best(l).qProj, group->best(l).qProj));
+        }
+        // All layers without hope: the group ends.
+        recipe.align.lr = recipe.align.lrNew = 0;
+        const auto idle = make();
+        for (std::size_t l = 0; l < 3; ++l)
+            idle->start(l, m_start[l]);
+        std::int64_t rows = 0, steps = 0;
+        idle->run({[&](const MetricRow&) { ++rows; }, [] {}, [&](std::int64_t step) { steps = step; }, {}});
+        QCOMPARE(rows, std::int64_t(3 * 11));
+        QVERIFY(steps >= 11 && steps < 40);
+    }
+
+    // Inputs and targets in host memory, copied a step ahead: the same bits.
+    void spilled_data() {
+        QTest::addColumn<QString>("setting");
+        QTest::addColumn<bool>("kernels");
+        for (const bool kernels : {true, false})
+            for (const char* setting : {"plain", "metric", "bfloat16", "nothing held out"})
+                QTest::newRow(qPrintable(QString("%1, %2").arg(kernels ? "kernels" : "tensors", setting))) << setting << kernels;
+    }
+    void spilled() {
+        QFETCH(QString, setting);
+        QFETCH(bool, kernels);
+        Recipe recipe = m_teachers.recipe("llama", "first:0");
+        recipe.align.loss = setting == "metric" ? "kl_metric" : "mse";
+        const std::int64_t windows = setting == "nothing held out" ? 1 : 20;
+        std::vector<Curve> curves;
+        std::vector<std::unique_ptr<AlignGroup>> groups;
+        for (const bool spill : {false, true}) {
+            auto groupShape = shape(recipe, 3);
+            groupShape.windows = windows;
+            auto& group = groups.emplace_back(std::make_unique<AlignGroup>(
+                AlignGroupJob{recipe, {0, 1, 2}, groupShape, at::kCPU, setting == "bfloat16" ? at::kBFloat16 : at::kFloat,
+                              kernels ? AlignStep::Backend::Kernels : AlignStep::Backend::Tensors, setting == "metric" ? m_metrics : std::vector<OutputMetric>{}, spill}));
+            for (std::size_t l = 0; l < 3; ++l) {
+                group->inputs(l).copy_(m_x[l].narrow(0, 0, windows));
+                group->targets(l).copy_(m_target[l].narrow(0, 0, windows));
+                group->start(l, m_start[l]);
+            }
+            auto& curve = curves.emplace_back();
+            group->run({[&](const MetricRow& row) { curve.add(row); }, [] {}, [](std::int64_t) {}, {}});
+        }
+        QVERIFY(!curves[0].loss.empty() && curves[0].loss == curves[1].loss && curves[0].norm == curves[1].norm && curves[0].heldOut == curves[1].heldOut);
+        for (std::size_t l = 0; l < 3; ++l)
+            QVERIFY(at::equal(groups[0]->best(l).oProj, groups[1]->best(l).oProj) && at::equal(groups[0]->best(l).bProj, groups[1]->best(l).bProj));
+    }
+
+    void spilledRun() { // hidden states in host memory too
+        for (const char* preset : {"naive", "paper"}) {
+            const Recipe recipe = m_teachers.recipe("llama", "layers:0,2", preset);
+            TokenWindows windows{{}, 12, 32};
+            for (std::int64_t i = 0; i < 12 * 32; ++i)
+                windows.ids.push_back(static_cast<TokenId>((i * i * 31 + 7 * i) % m_llama->config().vocabSize));
+            const auto profile = orFail(profileModel(*m_llama, windows, {}));
+            const std::vector<std::int64_t> converted{1, 3};
+            std::vector<fs::path> folders;
+            for (const bool spill : {false, true}) {
+                folders.push_back(run(std::string(preset) + (spill ? " spilled" : " resident")));
+                RunFolder folder = RunFolder::create(folders.back(), recipe);
+                GroupAlignment({folder, {}, {}, recipe, *m_llama, windows, &profile, converted, true, spill}, 1)
+                    .run(folder.file("checkpoints/student.safetensors"), folder.file("checkpoints/naive.safetensors"));
+            }
+            QVERIFY(studentBytes(folders[0]) == studentBytes(folders[1]) && !studentBytes(folders[0]).empty());
+            QVERIFY(curveOf(folders[0]) == curveOf(folders[1]) && !curveOf(folders[0]).empty());
+        }
+    }
+
     void groupSizes() {
         const auto recipe = m_teachers.recipe("llama", "first:0");
         const auto one = shape(recipe, 1);
@@ -230,6 +372,7 @@ private Q_SLOTS:
         // Qwen2.5-1.5B, 32k tokens, in 4 GiB: several layers at a time
         const AlignGroupShape qwen{1, 4, 256, 125, {12, 128, 1536, 1e-6}};
         const auto groups = AlignGroup::groupSizes(21, qwen, at::kCPU, at::kBFloat16, kBudget);
+        QVERIFY(!AlignGroup::spills(qwen, at::kCPU, at::kBFloat16, 1)); // the same memory
         QVERIFY(groups.size() >= 3 && groups.size() <= 7); // 6 without the kernels of the rule, whose plain form keeps more
     }
 

@@ -2,6 +2,8 @@
 #include "core/recipe/recipe.h"
 
 #include <QTest>
+#include <functional>
+#include <limits>
 
 using namespace linnet::core;
 
@@ -13,11 +15,16 @@ private slots:
     void againstTeacher_data();
     void againstTeacher();
     void allProblemsAreListed();
+    void notFinite_data();
+    void notFinite();
+    void budgetsSetByHand();
     void accepted_data();
     void accepted();
 };
 
 namespace {
+
+using Value = std::function<double&(Recipe&)>;
 
 Result<Recipe> parsed(const QString& text) {
     return guarded([&] { return recipeFromJson(parseJson(text.toStdString(), "r.json"), "r.json"); });
@@ -100,8 +107,55 @@ void RecipeBad::refused_data() {
     row(R"("align": {"weight_decay": -1})", "align.weight_decay", "found -1");
     row(R"("align": {"clip": 0})", "align.clip", "above 0");
     row(R"("align": {"held_out": 1})", "align.held_out", "0 to 0.9");
-    row(R"("distill": {"steps": 3})", "distill.steps", "later stage");
-    row(R"("distill": null)", "distill", "later stage");
+    row(R"("align": {"loss": "kl_metrik"})", "align.loss", "did you mean \"kl_metric\"?");
+    row(R"("align": {"early_stop": -1})", "align.early_stop", "found -1");
+    row(R"("align": {"early_stop": 0.5})", "align.early_stop", "found 0.5");
+    row(R"("align": {"drift": "refits"})", "align.drift", "did you mean \"refit\"?");
+    row(R"("align": {"drift": null})", "align.drift", "found null");
+    row(R"("align": {"drift_steps": -5})", "align.drift_steps", "found -5");
+    row(R"("closed_form": [])", "closed_form", "found [], expected an object");
+    row(R"("closed_from": {})", "closed_from", "did you mean closed_form?");
+    row(R"("closed_form": {"half_live": []})", "closed_form.half_live", "did you mean closed_form.half_lives?");
+    row(R"("closed_form": {"half_lives": 8})", "closed_form.half_lives", "found 8, expected a list of numbers");
+    row(R"("closed_form": {"half_lives": []})", "closed_form.half_lives", "found 0, expected 1 to 32 entries");
+    row(R"("closed_form": {"half_lives": [2, 0]})", "closed_form.half_lives", "found 0, expected numbers of tokens above 0");
+    row(R"("closed_form": {"half_lives": [-1]})", "closed_form.half_lives", "found -1");
+    row(R"("closed_form": {"half_lives": ["8"]})", "closed_form.half_lives", "found \"8\"");
+    row(R"("closed_form": {"half_lives": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]})",
+        "closed_form.half_lives", "found 33, expected 1 to 32 entries");
+    row(R"("closed_form": {"betas": []})", "closed_form.betas", "found 0, expected 1 to 32 entries");
+    row(R"("closed_form": {"betas": [0.5, 1]})", "closed_form.betas", "found 1, expected numbers between 0 and 1");
+    row(R"("closed_form": {"betas": [0]})", "closed_form.betas", "found 0, expected numbers between 0 and 1");
+    row(R"("closed_form": {"betas": [null]})", "closed_form.betas", "found null");
+    row(R"("closed_form": {"sequences": 0})", "closed_form.sequences", "found 0");
+    row(R"("closed_form": {"joint": 1})", "closed_form.joint", "found 1, expected true or false");
+    row(R"("closed_form": {"ridge": 0})", "closed_form.ridge", "found 0, expected a number above 0");
+    row(R"("closed_form": {"gate": "regresion"})", "closed_form.gate", "did you mean \"regression\"?");
+    row(R"("closed_form": {"gate_rounds": -1})", "closed_form.gate_rounds", "found -1");
+    row(R"("closed_form": {"refine": 1})", "closed_form.refine", "found 1, expected true or false");
+    row(R"("closed_form": {"value_rms": 0})", "closed_form.value_rms", "found 0, expected a number above 0");
+    row(R"("closed_form": {"ridge_before_alignment": -1})", "closed_form.ridge_before_alignment", "found -1, expected a number above 0");
+    row(R"("distill": null)", "distill", "found null, expected an object");
+    row(R"("distill": {"step": 3})", "distill.step", "did you mean distill.steps?");
+    row(R"("distill": {"steps": -1})", "distill.steps", "found -1");
+    row(R"("distill": {"batch": 0})", "distill.batch", "found 0");
+    row(R"("distill": {"lr": 0})", "distill.lr", "found 0, expected a number above 0");
+    row(R"("distill": {"warmup": 1})", "distill.warmup", "found 1, expected a number from 0 to below 1");
+    row(R"("distill": {"warmup": -0.1})", "distill.warmup", "found -0.1");
+    row(R"("distill": {"schedule": "linaer"})", "distill.schedule", "did you mean \"linear\"?");
+    row(R"("distill": {"temperature": 0})", "distill.temperature", "found 0");
+    row(R"("distill": {"kl_weight": -1})", "distill.kl_weight", "found -1");
+    row(R"("distill": {"kl_weight": 0})", "distill.kl_weight", "above 0 where distill.cross_entropy_weight is 0");
+    row(R"("distill": {"cross_entropy_weight": -0.5})", "distill.cross_entropy_weight", "found -0.5");
+    row(R"("distill": {"weight_decay": -1})", "distill.weight_decay", "found -1");
+    row(R"("distill": {"clip": 0})", "distill.clip", "found 0");
+    row(R"("distill": {"tokens": -1})", "distill.tokens", "found -1");
+    row(R"("memory_gib": -1)", "memory_gib", "found -1, expected a number from 0");
+    row(R"("memory_gib": "8")", "memory_gib", "found \"8\"");
+    row(R"("memory_gb": 8)", "memory_gb", "did you mean memory_gib?");
+    row(R"("keep": "kl:cache=0@8")", "keep", "found \"0\" as BYTES");
+    row(R"("keep": "score:ppl=1.1", "data": {"selection_tokens": 0})", "data.selection_tokens",
+        "from 1"); // the ratio is measured on them
     row(R"("window": {"window": 0})", "window.window", "found 0");
     row(R"("window": {"sinks": -1})", "window.sinks", "found -1");
     row(R"("evaluate": {"convention": "words"})", "evaluate.convention", "did you mean \"word\"?");
@@ -112,7 +166,7 @@ void RecipeBad::refused_data() {
     row(R"("dtype": "fp32")", "dtype", "f32, bf16 or f16");
     row(R"("seed": -1)", "seed", "found -1");
     row(R"("seed": 1.5)", "seed", "found 1.5");
-    row(R"("treatment": {"bias": "keep"})", "treatment.bias", "fold, drop");
+    row(R"("treatment": {"bias": "keep"})", "treatment.bias", "found \"keep\", expected one of fold, drop, fit");
     row(R"("treatment": {"qk_norm": 1})", "treatment.qk_norm", "expected a string");
     row(R"("pins": {"never": 3})", "pins.never", "list");
     row(R"("pins": {"always": [1, 1]})", "pins.always", "different");
@@ -171,6 +225,59 @@ void RecipeBad::allProblemsAreListed() {
             result.error().message.find("align.batch") != std::string::npos);
 }
 
+void RecipeBad::notFinite_data() { // JSON has no such numbers, but a recipe in memory may
+    QTest::addColumn<Value>("value");
+    const auto row = [](const char* key, Value value) { QTest::newRow(key) << value; };
+    row("closed_form.half_lives", [](Recipe& r) -> double& { return r.closedForm.halfLives[1]; });
+    row("closed_form.betas", [](Recipe& r) -> double& { return r.closedForm.betas[1]; });
+    row("closed_form.ridge", [](Recipe& r) -> double& { return r.closedForm.ridge; });
+    row("closed_form.value_rms", [](Recipe& r) -> double& { return r.closedForm.valueRms; });
+    row("closed_form.ridge_before_alignment", [](Recipe& r) -> double& { return r.closedForm.ridgeBeforeAlignment; });
+    row("distill.lr", [](Recipe& r) -> double& { return r.distill.lr; });
+    row("distill.warmup", [](Recipe& r) -> double& { return r.distill.warmup; });
+    row("distill.temperature", [](Recipe& r) -> double& { return r.distill.temperature; });
+    row("distill.kl_weight", [](Recipe& r) -> double& { return r.distill.klWeight; });
+    row("distill.cross_entropy_weight", [](Recipe& r) -> double& { return r.distill.crossEntropyWeight; });
+    row("distill.weight_decay", [](Recipe& r) -> double& { return r.distill.weightDecay; });
+    row("distill.clip", [](Recipe& r) -> double& { return r.distill.clip; });
+    row("memory_gib", [](Recipe& r) -> double& { return r.memoryGib; });
+}
+
+void RecipeBad::notFinite() {
+    QFETCH(Value, value);
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::string key = QTest::currentDataTag();
+    for (const double bad : {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity}) {
+        Recipe recipe;
+        value(recipe) = bad;
+        const auto errors = validateRecipe(recipe);
+        if (key == "closed_form.half_lives" && bad == kInfinity) {
+            QVERIFY(errors.empty()); // no decay
+            continue;
+        }
+        QCOMPARE(errors.size(), std::size_t{1});
+        QVERIFY2(errors[0].message.starts_with(key + ": found " + std::to_string(bad)), errors[0].message.c_str());
+    }
+}
+
+void RecipeBad::budgetsSetByHand() {
+    using Budget = KeepRule::Budget;
+    const auto errors = [](KeepRule::Kind kind, Budget budget, double limit, std::int64_t length) {
+        Recipe recipe;
+        recipe.keep = {kind, 0, {}, {}, "kl", budget, limit, length};
+        return validateRecipe(recipe, 30);
+    };
+    constexpr auto kMethod = KeepRule::Kind::Method;
+    QVERIFY(errors(kMethod, Budget::Cache, 1 << 20, 4096).empty());
+    QVERIFY(errors(kMethod, Budget::Perplexity, 1, 0).empty());
+    for (const double limit : {0.0, 1.5, 1e18, std::numeric_limits<double>::quiet_NaN()})
+        QCOMPARE(errors(kMethod, Budget::Cache, limit, 4096).size(), std::size_t{1});
+    for (const double limit : {0.9, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+        QCOMPARE(errors(kMethod, Budget::Perplexity, limit, 0).size(), std::size_t{1});
+    QCOMPARE(errors(kMethod, Budget::Cache, 1 << 20, 0).at(0).context.at("key"), std::string("keep"));
+    QCOMPARE(errors(KeepRule::Kind::Uniform, Budget::Perplexity, 1.1, 0).size(), std::size_t{1});
+}
+
 void RecipeBad::accepted_data() {
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("error"); // "" = accepted
@@ -182,6 +289,11 @@ void RecipeBad::accepted_data() {
                               << "";
     QTest::newRow("empty distill") << R"({"version": 1, "distill": {}})"
                                    << "";
+    QTest::newRow("cross entropy alone") << R"({"version": 1, "distill": {"kl_weight": 0, "cross_entropy_weight": 1}})"
+                                         << "";
+    QTest::newRow("pins beside a budget")
+        << R"({"version": 1, "keep": "kl:ppl=1.05", "pins": {"never": [1, 2], "always": [3]}})"
+        << "";
     QTest::newRow("largest seed") << R"({"version": 1, "seed": 18446744073709551615})"
                                   << "";
     QTest::newRow("no version") << R"({})"

@@ -18,6 +18,9 @@ private slots:
     void numbers();
     void roundTrip_data();
     void roundTrip();
+    void everyKey_data();
+    void everyKey();
+    void olderFile();
     void keyOrderOfFileIsFree();
     void defaults_data();
     void defaults();
@@ -42,13 +45,21 @@ Recipe randomRecipe(unsigned seed) {
     const auto whole = [&](std::int64_t low, std::int64_t high) {
         return std::uniform_int_distribution<std::int64_t>(low, high)(random);
     };
-    Recipe recipe = defaultRecipe(whole(0, 1) ? "cuda" : "cpu", presetNames()[static_cast<std::size_t>(whole(0, 6))]);
+    Recipe recipe = defaultRecipe(whole(0, 1) ? "cuda" : "cpu", presetNames()[static_cast<std::size_t>(whole(0, 7))]);
     recipe.teacherSource = "models/a \"b\" \\ \u00e9";
     recipe.dataText.assign(static_cast<std::size_t>(whole(1, 3)), "some text.txt");
     recipe.seqLen = whole(2, 5000);
     recipe.calibrationTokens = whole(1, 1'000'000'000);
-    recipe.keep = parseKeepRule(std::vector<std::string>{"uniform:3", "layers:1,4", "layers:", "file:x.json",
-                                                         "ga-s2:2"}[static_cast<std::size_t>(whole(0, 4))]);
+    recipe.keep = parseKeepRule(std::vector<std::string>{"uniform:3", "layers:1,4", "layers:", "file:x.json", "ga-s2:2",
+                                                         "kl:cache=64MiB@32768",
+                                                         "greedy:ppl=1.05"}[static_cast<std::size_t>(whole(0, 6))]);
+    recipe.closedForm.halfLives.assign(static_cast<std::size_t>(whole(1, 32)), real(0.001, 1e6));
+    recipe.closedForm.halfLives[0] = kInfinity;
+    recipe.closedForm.betas.assign(static_cast<std::size_t>(whole(1, 32)), real(1e-9, 0.999));
+    recipe.closedForm.joint = whole(0, 1);
+    recipe.distill.temperature = std::pow(10.0, real(-3, 3));
+    recipe.distill.tokens = whole(0, 1'000'000'000'000);
+    recipe.memoryGib = real(0, 100);
     recipe.align.lr = std::pow(10.0, real(-300, 0));
     recipe.align.warmup = real(0, 1);
     recipe.align.clip = std::pow(10.0, real(-3, 300));
@@ -105,6 +116,18 @@ void RecipeFile::canonicalText() {
       "10": {"beta": 0.1, "locked": ["beta", "half_life"]}
     }
   },
+  "closed_form": {
+    "half_lives": [2, 8, 32, 128, null],
+    "betas": [0.01, 0.05, 0.2, 0.5, 0.8],
+    "sequences": 16,
+    "joint": true,
+    "refine": true,
+    "value_rms": 0.3,
+    "gate": "regression",
+    "gate_rounds": 4,
+    "ridge": 0.001,
+    "ridge_before_alignment": 1
+  },
   "align": {
     "steps": 100,
     "batch": 4,
@@ -114,11 +137,26 @@ void RecipeFile::canonicalText() {
     "warmup": 0.05,
     "train_output": true,
     "loss": "mse",
+    "early_stop": 0,
+    "drift": "none",
+    "drift_steps": 100,
     "weight_decay": 0.01,
     "clip": 1,
     "held_out": 0.1
   },
-  "distill": {},
+  "distill": {
+    "steps": 0,
+    "batch": 16,
+    "lr": 0.001,
+    "warmup": 0.1,
+    "schedule": "cosine",
+    "temperature": 1,
+    "kl_weight": 1,
+    "cross_entropy_weight": 0,
+    "weight_decay": 0.01,
+    "clip": 1,
+    "tokens": 0
+  },
   "window": {
     "window": 64,
     "sinks": 4
@@ -129,6 +167,7 @@ void RecipeFile::canonicalText() {
   },
   "device": "auto",
   "dtype": "auto",
+  "memory_gib": 0,
   "seed": 0,
   "treatment": {
     "bias": "fold",
@@ -183,6 +222,88 @@ void RecipeFile::roundTrip() {
     QVERIFY(diffRecipes(recipe, again).empty());
 }
 
+void RecipeFile::everyKey_data() {
+    QTest::addColumn<QString>("value"); // canonical, and not the default
+    const auto row = [](const char* key, const char* value) { QTest::addRow("%s %s", key, value) << value; };
+    row("preset", "\"linnet\"");
+    row("keep", "\"kl:cache=67108864@32768\"");
+    row("keep", "\"greedy:ppl=1.05\"");
+    row("closed_form.half_lives", "[0.5, null, 1000000]");
+    row("closed_form.half_lives", "[null]");
+    row("closed_form.betas", "[0.3]");
+    row("closed_form.sequences", "7");
+    row("closed_form.joint", "false");
+    row("closed_form.ridge", "1e-06");
+    row("closed_form.refine", "false");
+    row("closed_form.value_rms", "1");
+    row("closed_form.gate", "\"constant\"");
+    row("closed_form.gate_rounds", "0");
+    row("closed_form.ridge_before_alignment", "0.25");
+    row("align.loss", "\"kl_metric\"");
+    row("align.early_stop", "3");
+    row("align.drift", "\"refit\"");
+    row("align.drift", "\"align\"");
+    row("align.drift_steps", "0");
+    row("distill.steps", "2000");
+    row("distill.batch", "1");
+    row("distill.lr", "0.0003");
+    row("distill.warmup", "0");
+    row("distill.schedule", "\"constant\"");
+    row("distill.schedule", "\"linear\"");
+    row("distill.schedule", "\"wsd\"");
+    row("distill.temperature", "2.5");
+    row("distill.kl_weight", "0.9");
+    row("distill.cross_entropy_weight", "0.1");
+    row("distill.weight_decay", "0");
+    row("distill.clip", "0.5");
+    row("distill.tokens", "50000000");
+    row("memory_gib", "12.5");
+    row("treatment.bias", "\"fit\"");
+    row("treatment.qk_norm", "\"fit\"");
+    row("treatment.rope", "\"fit\"");
+}
+
+void RecipeFile::everyKey() {
+    QFETCH(QString, value);
+    const auto key = QString(QTest::currentDataTag()).section(' ', 0, 0);
+    const auto path = key.split('.');
+    const auto body =
+        path.size() == 1 ? QString("\"%1\": %2").arg(key, value) : QString("\"%1\": {\"%2\": %3}").arg(path[0], path[1], value);
+    const Recipe plain = defaultRecipe("cpu"), recipe = parsed(("{\"version\": 1, " + body + "}").toStdString());
+    const auto differences = diffRecipes(plain, recipe); // this key and no other
+    QCOMPARE(differences.size(), std::size_t{1});
+    QCOMPARE(QString::fromStdString(differences[0].key), key);
+    QCOMPARE(QString::fromStdString(differences[0].right), value);
+    QVERIFY(recipe != plain && recipeHash(recipe) != recipeHash(plain));
+    QCOMPARE(parsed(recipeToText(recipe)), recipe);
+    QCOMPARE(recipeToText(parsed(recipeToText(recipe))), recipeToText(recipe));
+}
+
+// As version 1 wrote it before it knew closed_form, the later keys of align, distill and memory_gib.
+void RecipeFile::olderFile() {
+    const Recipe recipe = parsed(R"({
+  "version": 1,
+  "teacher": {"source": "default", "hash": ""},
+  "data": {"text": "default", "seq_len": 256, "calibration_tokens": 32768, "selection_tokens": 2048, "evaluation_tokens": 4096},
+  "mixer": "gated_delta_net",
+  "preset": "naive",
+  "keep": "bypass:22",
+  "targets": {},
+  "align": {"steps": 100, "batch": 4, "lr": 0.003, "lr_new": 0.003, "schedule": "cosine", "warmup": 0.05,
+            "train_output": true, "loss": "mse", "weight_decay": 0.01, "clip": 1, "held_out": 0.1},
+  "distill": {},
+  "window": {"window": 64, "sinks": 4},
+  "evaluate": {"convention": "chunked", "seq_len": 0},
+  "device": "auto",
+  "dtype": "auto",
+  "seed": 0,
+  "treatment": {"bias": "fold", "qk_norm": "fold", "rope": "drop"},
+  "pins": {"never": [], "always": []}
+})");
+    QCOMPARE(recipe, defaultRecipe("auto"));
+    QCOMPARE(recipeToText(recipe), recipeToText(defaultRecipe("auto")));
+}
+
 void RecipeFile::keyOrderOfFileIsFree() {
     const Recipe recipe = parsed(
         R"({"seed": 3, "pins": {"always": [9, 2]}, "keep": [5, 0], "version": 1, "data": {"text": ["one.txt"]}, "dtype": "auto"})");
@@ -198,15 +319,20 @@ void RecipeFile::keyOrderOfFileIsFree() {
 void RecipeFile::defaults_data() {
     QTest::addColumn<QString>("device");
     QTest::addColumn<QString>("preset");
-    QTest::addColumn<QList<qint64>>("counts"); // seq_len, calibration, selection, evaluation, steps, batch
+    QTest::addColumn<QList<qint64>>(
+        "counts"); // seq_len, calibration, selection, evaluation, steps, batch, closed_form.sequences
     QTest::addColumn<double>("lr");
     QTest::addColumn<double>("lrNew");
     QTest::addColumn<bool>("paper"); // constant, no warm-up, o_proj frozen
-    const QList<qint64> cpu = {256, 32768, 2048, 4096, 100, 4}, gpu = {512, 200000, 16000, 50000, 300, 8};
+    const QList<qint64> cpu = {256, 32768, 2048, 4096, 100, 4, 16}, gpu = {512, 200000, 16000, 50000, 300, 8, 48};
     QTest::newRow("cpu naive") << "cpu"
                                << "naive" << cpu << 3e-3 << 3e-3 << false;
     QTest::newRow("cuda naive") << "cuda"
                                 << "naive" << gpu << 3e-3 << 3e-3 << false;
+    QTest::newRow("cpu linnet") << "cpu"
+                                << "linnet" << cpu << 3e-3 << 3e-3 << false;
+    QTest::newRow("cuda linnet") << "cuda"
+                                 << "linnet" << gpu << 3e-3 << 3e-3 << false;
     QTest::newRow("cuda:1 zero-gate") << "cuda:1"
                                       << "zero-gate" << gpu << 3e-3 << 3e-3 << false;
     QTest::newRow("cpu small-gate") << "cpu"
@@ -218,7 +344,7 @@ void RecipeFile::defaults_data() {
     QTest::newRow("cuda alignment-only") << "cuda"
                                          << "alignment-only" << gpu << 1e-4 << 1e-3 << true;
     QTest::newRow("cpu sliding-window") << "cpu"
-                                        << "sliding-window" << QList<qint64>{256, 32768, 2048, 4096, 0, 4} << 3e-3 << 3e-3
+                                        << "sliding-window" << QList<qint64>{256, 32768, 2048, 4096, 0, 4, 16} << 3e-3 << 3e-3
                                         << false;
 }
 
@@ -231,7 +357,7 @@ void RecipeFile::defaults() {
     QFETCH(bool, paper);
     const Recipe recipe = defaultRecipe(device.toStdString(), preset.toStdString());
     QCOMPARE((QList<qint64>{recipe.seqLen, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens,
-                            recipe.align.steps, recipe.align.batch}),
+                            recipe.align.steps, recipe.align.batch, recipe.closedForm.sequences}),
              counts);
     QCOMPARE(recipe.align.lr, lr);
     QCOMPARE(recipe.align.lrNew, lrNew);

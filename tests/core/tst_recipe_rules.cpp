@@ -56,10 +56,21 @@ void RecipeRules::text_data() {
     for (const char* rule : {"uniform:8", "first:0", "last:3", "layers:0,7,15", "layers:", "layers:4", "file:kept.json",
                              "file:a:b", "bypass:22", "kl:1", "greedy:15", "restore:7", "ga-s2:8", "score:0"})
         QTest::newRow(rule) << rule << rule;
+    for (const char* rule : {"kl:cache=67108864@32768", "score:cache=1@1", "bypass:cache=562949953421312@1000000000",
+                             "greedy:ppl=1.05", "ga-s2:ppl=1", "restore:ppl=1e+22"})
+        QTest::newRow(rule) << rule << rule;
     QTest::newRow("sorted") << "layers:15,0,7"
                             << "layers:0,7,15";
     QTest::newRow("leading zero") << "uniform:08"
                                   << "uniform:8";
+    QTest::newRow("KiB") << "kl:cache=3KiB@10"
+                         << "kl:cache=3072@10";
+    QTest::newRow("MiB") << "kl:cache=64MiB@32768"
+                         << "kl:cache=67108864@32768";
+    QTest::newRow("GiB") << "restore:cache=2GiB@131072"
+                         << "restore:cache=2147483648@131072";
+    QTest::newRow("ratio") << "greedy:ppl=1.050"
+                           << "greedy:ppl=1.05";
 }
 
 void RecipeRules::text() {
@@ -103,6 +114,29 @@ void RecipeRules::refused_data() {
                                  << "ends with a comma";
     QTest::newRow("no file") << "file:"
                              << "names no file";
+    const auto row = [](const char* rule, const char* named) { QTest::newRow(rule) << rule << named; };
+    row("uniform:cache=64MiB@32768", "found \"cache=64MiB@32768\" as N");
+    row("kl:cach=64MiB@32768", "unknown budget \"cach\", did you mean \"cache\"?");
+    row("kl:=3", "unknown budget \"\"");
+    row("kl:cache", "found \"cache\" as N");
+    row("kl:cache=64MiB", "expected BYTES@TOKENS");
+    row("kl:cache=@8", "found \"\" as BYTES");
+    row("kl:cache=0@8", "found \"0\" as BYTES");
+    row("kl:cache=-1@8", "found \"-1\" as BYTES");
+    row("kl:cache=0.5GiB@8", "found \"0.5GiB\" as BYTES");
+    row("kl:cache=64MB@8", "found \"64MB\" as BYTES");
+    row("kl:cache=MiB@8", "found \"MiB\" as BYTES");
+    row("kl:cache=1MiBKiB@8", "found \"1MiBKiB\" as BYTES");
+    row("kl:cache=9223372036854775807KiB@8", "512 TiB");
+    row("kl:cache=562949953421313@8", "512 TiB");
+    row("kl:cache=1MiB@", "found \"\" as TOKENS");
+    row("kl:cache=1MiB@0", "found \"0\" as TOKENS");
+    row("kl:cache=1MiB@8@9", "found \"8@9\" as TOKENS");
+    row("kl:ppl=", "found \"\" as RATIO");
+    row("kl:ppl=0.99", "found \"0.99\" as RATIO, expected a number from 1");
+    row("kl:ppl=nan", "found \"nan\" as RATIO");
+    row("kl:ppl=inf", "found \"inf\" as RATIO");
+    row("kl:ppl=5%", "found \"5%\" as RATIO");
 }
 
 void RecipeRules::refused() {
@@ -263,7 +297,8 @@ void RecipeRules::ranking() {
     QFETCH(int, keep);
     QFETCH(QString, kept);
     QCOMPARE(shown(keepByRanking({3, 1, 4, 0, 2}, keep, pinsOf(never), pinsOf(always))), kept);
-    QVERIFY(!keptLayers(withRule("bypass:2"), 5)); // a measurement decides
+    for (const char* measured : {"bypass:2", "kl:cache=1MiB@4096", "greedy:ppl=1.05"})
+        QVERIFY(!keptLayers(withRule(measured), 5)); // a measurement decides
 }
 
 QTEST_APPLESS_MAIN(RecipeRules)

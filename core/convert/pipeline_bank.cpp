@@ -1,0 +1,279 @@
+// Pipeline's part that makes layers: which of them stay softmax, their starts, their alignment, and the cache of whole banks.
+#include "core/torch_pch.h"
+
+#include "core/base/files.h"
+#include "core/convert/closed_form.h"
+#include "core/convert/group_alignment.h"
+#include "core/convert/pipeline.h"
+
+namespace linnet::core {
+namespace {
+
+constexpr std::int64_t kCaptureBatch = 4; // sequences of a teacher forward
+constexpr std::size_t kCachedBanks = 4;
+
+} // namespace
+
+// Rules that need no student are settled before alignment; a rule that measures on mixers makes the bank that it measures on first.
+void Pipeline::select(BankKind measuredOn) {
+    const auto layers = m_teacher->config().layers;
+    const bool ruled = m_recipe.keep.kind == KeepRule::Kind::Method;
+    if ((ruled ? bankFor(m_recipe.keep.method) : BankKind::None) != measuredOn) {
+        if (measuredOn == BankKind::None) { // not yet known: every layer that may be converted is made
+            m_bank = bankFor(m_recipe.keep.method) == BankKind::Aligned || m_options.wholeBank;
+            for (std::int64_t l = 0; l < layers; ++l)
+                if (!m_recipe.never.contains(l))
+                    m_aligned.push_back(l);
+        }
+        return;
+    }
+    if (measuredOn == BankKind::Starts)
+        stage("starts", [&](Json& report) {
+            Recipe start = m_recipe;
+            start.align.steps = 0;
+            start.targets.clear();
+            makeLayers(start, checkpoint("starts"), report);
+        });
+    Json& state = m_run.state()["selection"];
+    stage("select", [&](Json& report) {
+        auto kept = keptLayers(m_recipe, layers);
+        if (!kept) {
+            const Mixers bank = measuredOn == BankKind::None ? Mixers{} : computed(loadMixers(measuredOn == BankKind::Starts ? checkpoint("starts") : alignedFile()));
+            if (!state.contains("measured"))
+                state["measured"] = Json::object();
+            SelectionJob job{*m_teacher, m_slices.selection, bank.empty() ? nullptr : &bank, m_profile ? &*m_profile : nullptr, m_recipe.never, m_recipe.always, true,
+                             state["measured"], [&] { m_run.save(); }, m_control};
+            const auto selection = selectLayers(m_recipe.keep, job);
+            state["result"] = selectionToJson(selection);
+            kept = selection.kept;
+            report["tokens"] = m_slices.selection.tokens();
+            if (m_options.onSelection)
+                m_options.onSelection(selection);
+        }
+        m_run.state()["kept_layers"] = *kept;
+    });
+    if (state.contains("result"))
+        m_selection = selectionFromJson(state["result"]);
+    m_kept = m_run.state()["kept_layers"].get<std::vector<std::int64_t>>();
+    for (std::int64_t l = 0; l < layers; ++l)
+        if (!std::binary_search(m_kept.begin(), m_kept.end(), l))
+            m_converted.push_back(l);
+    if (measuredOn == BankKind::Aligned)
+        return;
+    if (measuredOn == BankKind::None && m_options.wholeBank && !slidingWindow()) {
+        m_bank = true;
+        for (std::int64_t l = 0; l < layers; ++l)
+            if (!m_recipe.never.contains(l))
+                m_aligned.push_back(l);
+    } else {
+        m_bank = false;
+        m_aligned = m_converted;
+    }
+}
+
+// The teacher's dtype is what a student is measured in.
+Mixers Pipeline::computed(Mixers mixers) const {
+    for (auto& [layer, mixer] : mixers)
+        if (mixer.kind == Mixer::Kind::Linear)
+            mixer.linear = mapped(mixer.linear, [&](const at::Tensor& t) { return t.to(m_teacher->dtype()); });
+    return mixers;
+}
+
+void Pipeline::alignLayers() {
+    if (m_aligned.empty())
+        return;
+    if (slidingWindow()) { // nothing to train: the student is the teacher with a mask
+        Mixers student;
+        for (const auto l : m_aligned)
+            student[l] = Mixer{Mixer::Kind::SlidingWindow, nullptr, {}, m_recipe.window, m_recipe.sinks};
+        saveLinearLayers(alignedFile(), student);
+        return;
+    }
+    stage("align", [&](Json& report) {
+        if (!takeBank())
+            makeLayers(m_recipe, alignedFile(), report);
+        keepBank();
+        report["steps"] = m_recipe.align.steps;
+        report["tokens"] = m_slices.calibration.tokens();
+        double first = 0, final = 0;
+        const auto count = static_cast<double>(m_aligned.size());
+        for (const auto& [layer, losses] : m_run.state()["align"].items()) {
+            first += losses[0].get<double>() / count;
+            final += losses[1].get<double>() / count;
+        }
+        if (m_recipe.align.steps > 0) {
+            report["loss_first"] = first;
+            report["loss_last"] = final;
+        }
+    });
+}
+
+// Groups hold the Gated DeltaNet layer only, and pay where launches cost more than arithmetic.
+void Pipeline::makeLayers(const Recipe& recipe, const std::filesystem::path& file, Json& report) {
+    const at::NoGradGuard noGradients;
+    const auto budget = memoryBudget();
+    if (budget > 0 && AlignStep::supports(mixerSpec(recipe.mixer)) && (m_teacher->device().is_cuda() || m_options.groupBytes > 0))
+        GroupAlignment({m_run, m_options, m_control, recipe, *m_teacher, m_slices.calibration, m_profile ? &*m_profile : nullptr, m_aligned, baselines()}, budget)
+            .run(file, checkpoint("naive"));
+    else
+        alignByLayer(recipe, file);
+    report["tokens"] = m_slices.calibration.tokens();
+}
+
+LinearLayer Pipeline::startAndAlign(const Recipe& recipe, std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, Mixers& naive) {
+    const auto moments = inputMoments(capture.x);
+    ClosedFormFit fit;
+    LayerContext context{*m_teacher, weights, layer, recipe, capture, moments, m_profile ? &*m_profile : nullptr};
+    context.fit = &fit;
+    context.control = &m_control;
+    if (baselines() && !naive.contains(layer)) {
+        Recipe plain = recipe; // the baseline knows nothing of a person's targets
+        plain.targets.clear();
+        const LayerContext untouched{*m_teacher, weights, layer, plain, capture, moments, context.profile};
+        naive[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), initialLayer(untouched, "naive")};
+        saveLinearLayers(checkpoint("naive"), naive);
+    }
+    AlignState state;
+    const bool resumed = m_run.loadAlign(layer, m_teacher->device(), state);
+    if (!resumed) {
+        state = freshAlignState(initialLayer(context, recipe.preset));
+        if (!fit.heads.empty())
+            m_run.saveClosedForm(layer, closedFormToJson(layer, fit));
+    }
+    m_run.dropMetrics(layer, state.step);
+    if (recipe.align.steps == 0)
+        return state.best;
+    const auto index = std::lower_bound(m_aligned.begin(), m_aligned.end(), layer) - m_aligned.begin();
+    const double total = static_cast<double>(recipe.align.steps) * static_cast<double>(m_aligned.size());
+    AlignJob job{*m_teacher, layer, recipe, capture.x, capture.target, {}, {}, {}};
+    job.onMetric = [&](const MetricRow& measured) { metric(measured); };
+    job.save = [&](const AlignState& current) { m_run.saveAlign(layer, current); };
+    job.onStep = [&](std::int64_t step, double) {
+        m_control.report("align", static_cast<double>(index * recipe.align.steps + step), total,
+                         "layer " + std::to_string(layer) + ", step " + std::to_string(step) + " of " + std::to_string(recipe.align.steps));
+    };
+    const at::AutoGradMode gradients(true);
+    const auto aligned = alignLayer(job, state);
+    m_run.state()["align"][std::to_string(layer)] = {state.lossFirst, state.lossLast};
+    m_run.save(); // before the layer counts as finished: a kill in between must not lose its losses
+    return aligned;
+}
+
+// The hidden states of all windows go from layer to layer; one layer's inputs and targets exist at a time.
+void Pipeline::alignByLayer(const Recipe& recipe, const std::filesystem::path& file) {
+    Mixers made = loadMixers(file), naive = loadMixers(checkpoint("naive"));
+    const auto remaining = [&](std::int64_t l) {
+        return std::binary_search(m_aligned.begin(), m_aligned.end(), l) && !(made.contains(l) && (!baselines() || naive.contains(l)));
+    };
+    const at::Tensor ids = windowTensor(m_slices.calibration, m_teacher->device());
+    const auto N = ids.size(0);
+    const auto& config = m_teacher->config();
+    std::int64_t last = -1;
+    for (const auto l : m_aligned)
+        if (remaining(l))
+            last = l;
+    at::Tensor hidden = at::empty({N, ids.size(1), config.hiddenSize}, at::TensorOptions(m_teacher->device()).dtype(m_teacher->dtype()));
+    for (std::int64_t n = 0; n < N && last >= 0; n += kCaptureBatch)
+        hidden.narrow(0, n, std::min(kCaptureBatch, N - n)).copy_(m_teacher->embed(ids.narrow(0, n, std::min(kCaptureBatch, N - n))));
+    for (std::int64_t l = 0; l <= last; ++l) {
+        const auto weights = m_teacher->layer(l);
+        LayerCapture capture;
+        if (remaining(l)) {
+            capture.x = at::empty_like(hidden);
+            capture.target = at::empty_like(hidden);
+            capture.heads = at::empty({N, ids.size(1), config.heads * config.headDim}, hidden.options());
+        }
+        for (std::int64_t n = 0; n < N; n += kCaptureBatch) {
+            m_control.checkpoint();
+            const at::Tensor rows = hidden.narrow(0, n, std::min(kCaptureBatch, N - n));
+            const at::Tensor x = attentionInput(*m_teacher, *weights, rows), heads = headOutputs(*m_teacher, *weights, x);
+            const at::Tensor target = outputProjection(*weights, heads);
+            if (capture.x.defined()) {
+                capture.x.narrow(0, n, rows.size(0)).copy_(x);
+                capture.heads.narrow(0, n, rows.size(0)).copy_(heads);
+                capture.target.narrow(0, n, rows.size(0)).copy_(target);
+            }
+            if (l < last) {
+                rows.add_(target);
+                rows.add_(feedForward(*m_teacher, *weights, rows));
+            }
+        }
+        if (!capture.x.defined())
+            continue;
+        made[l] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), startAndAlign(recipe, l, *weights, capture, naive)};
+        saveLinearLayers(file, made);
+        m_run.removeAlign(l);
+    }
+}
+
+// What an aligned bank depends on: the teacher, the tokens, and the recipe less what comes after alignment.
+std::filesystem::path Pipeline::bankCache() const {
+    if (m_options.bankFolder.empty() || !m_bank)
+        return {};
+    Recipe recipe = m_recipe;
+    recipe.keep = parseKeepRule("first:0");
+    recipe.teacherSource.clear();
+    recipe.dataText.clear();
+    recipe.selectionTokens = recipe.evaluationTokens = 0;
+    recipe.align.drift = "none";
+    recipe.align.driftSteps = 0;
+    recipe.distill.steps = 0;
+    recipe.always.clear();
+    recipe.convention = "chunked", recipe.evaluateSeqLen = 0;
+    return m_options.bankFolder / hashBytes(recipeHash(recipe) + m_teacher->hash() + m_slices.calibration.hash() + std::string(m_teacher->device().is_cuda() ? "cuda" : "cpu") +
+                                            std::to_string(m_run.state().value("memory_bytes", std::uint64_t{0})) + (baselines() ? "+naive" : ""));
+}
+
+bool Pipeline::takeBank() {
+    memoryBudget(); // is part of the key
+    const auto cache = bankCache();
+    if (cache.empty() || !std::filesystem::exists(cache / "bank.json"))
+        return false;
+    const Json bank = readJsonFile(cache / "bank.json");
+    m_run.dropMetrics(-1, 0);
+    for (const auto& row : orFail(readMetrics(cache)))
+        m_run.appendMetric(row);
+    std::filesystem::copy_file(cache / "aligned.safetensors", alignedFile(), std::filesystem::copy_options::overwrite_existing);
+    if (baselines())
+        std::filesystem::copy_file(cache / "naive.safetensors", checkpoint("naive"), std::filesystem::copy_options::overwrite_existing);
+    for (const auto& fit : bank.at("closed_form"))
+        m_run.saveClosedForm(fit.at("layer"), fit);
+    m_run.state()["align"] = bank.at("align");
+    std::filesystem::last_write_time(cache / "bank.json", std::filesystem::file_time_type::clock::now()); // the oldest goes first
+    m_run.log("aligned layers taken from " + cache.string());
+    return true;
+}
+
+void Pipeline::keepBank() const {
+    const auto cache = bankCache();
+    if (cache.empty() || std::filesystem::exists(cache / "bank.json"))
+        return;
+    try { // a cache that can't be written costs time, not the run
+        const auto part = cache.string() + ".part";
+        std::filesystem::remove_all(part);
+        std::filesystem::create_directories(part);
+        std::filesystem::copy_file(alignedFile(), std::filesystem::path(part) / "aligned.safetensors");
+        if (baselines())
+            std::filesystem::copy_file(checkpoint("naive"), std::filesystem::path(part) / "naive.safetensors");
+        std::string rows;
+        for (const auto& row : orFail(readMetrics(m_run.path())))
+            if (row.stage == "align")
+                rows += metricToJson(row).dump() + "\n";
+        writeFileAtomically(std::filesystem::path(part) / "metrics.jsonl", rows);
+        const auto align = m_run.state().find("align");
+        writeFileAtomically(std::filesystem::path(part) / "bank.json",
+                            Json{{"closed_form", m_run.closedForm()}, {"align", align == m_run.state().end() ? Json::object() : *align}}.dump() + "\n");
+        std::filesystem::rename(part, cache);
+        std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> banks;
+        for (const auto& entry : std::filesystem::directory_iterator(m_options.bankFolder))
+            if (std::filesystem::exists(entry.path() / "bank.json"))
+                banks.emplace_back(std::filesystem::last_write_time(entry.path() / "bank.json"), entry.path());
+        std::ranges::sort(banks, std::greater());
+        for (std::size_t i = kCachedBanks; i < banks.size(); ++i)
+            std::filesystem::remove_all(banks[i].second);
+    } catch (const std::exception& error) {
+        m_run.log(std::string("the aligned layers were not kept for other runs: ") + error.what());
+    }
+}
+
+} // namespace linnet::core
