@@ -183,6 +183,21 @@ void CurvePlot::setLogY(bool log) {
     schedule();
 }
 
+void CurvePlot::setWholeX(bool whole) {
+    const int ticks = plot().xAxis->ticker()->tickCount();
+    QSharedPointer<QCPAxisTicker> ticker(new QCPAxisTicker);
+    if (whole) {
+        auto fixed = QSharedPointer<QCPAxisTickerFixed>::create();
+        fixed->setTickStep(1);
+        fixed->setScaleStrategy(QCPAxisTickerFixed::ssMultiples);
+        ticker = fixed;
+    }
+    ticker->setTickCount(ticks);
+    plot().xAxis->setTicker(ticker);
+    plot().xAxis->setSubTicks(!whole);
+    schedule();
+}
+
 void CurvePlot::setSmoothing(double weight) {
     m_smoothing = std::clamp(weight, 0.0, 0.9999);
     for (const auto& curve : m_curves)

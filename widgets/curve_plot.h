@@ -42,6 +42,7 @@ public:
     void setAxisLabels(const QString& x, const QString& y);
     void setEmptyText(const QString& text);
     void setLogY(bool log);
+    void setWholeX(bool whole); // ticks at whole numbers only: x counts things
     void setSmoothing(double weight); // 0..0.99; the raw line stays behind at a quarter of its strength
     void addMark(double x, const QString& label);
     void clearMarks();

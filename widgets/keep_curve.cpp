@@ -75,15 +75,19 @@ QString KeepCurve::valueText(double value) const {
     return QString::number(value, 'g', 4) + (m_data.unit.isEmpty() ? QString() : ' ' + m_data.unit);
 }
 
+QString KeepCurve::ratioText(double value) const {
+    if (!m_data.teacher || *m_data.teacher <= 0)
+        return {};
+    const double ratio = value / *m_data.teacher;
+    return m_data.bytes ? tr("%1 % of the teacher's").arg(std::round(100 * ratio)) : tr("%1 x the teacher's").arg(QString::number(ratio, 'f', 3));
+}
+
 QString KeepCurve::readout(int kept) const {
     const auto* point = find(kept);
     if (!point)
         return {};
-    auto text = tr("%1 kept: %2 %3").arg(kept).arg(m_data.quantity, valueText(point->value));
-    if (m_data.teacher && *m_data.teacher > 0)
-        text += m_data.bytes ? tr(", %1 % of the teacher's").arg(std::round(100 * point->value / *m_data.teacher))
-                             : tr(", %1 x the teacher's").arg(QString::number(point->value / *m_data.teacher, 'f', 3));
-    return text;
+    const auto ratio = ratioText(point->value);
+    return tr("%1 kept: %2 %3").arg(kept).arg(m_data.quantity, valueText(point->value)) + (ratio.isEmpty() ? ratio : QStringLiteral(", ") + ratio);
 }
 
 QPoint KeepCurve::pointPosition(int kept) const {
@@ -174,15 +178,11 @@ void KeepCurve::paintChoice(QCPPainter& painter) const {
     const QFontMetrics metrics(small);
     QColor glass = colors().background;
     glass.setAlpha(220);
-    int row = 0;
-    const auto line = [&](const QString& text, const QColor& color) { // what is lost falls to the right, a cache rises: that corner is free
-        const int width = metrics.horizontalAdvance(text), step = metrics.height() + 1;
-        const double top = m_data.bytes ? area.bottom() - 3 - (2 - row) * step : area.top() + 3 + row * step;
-        ++row;
-        const QRectF box(std::max(area.left() + 2, area.right() - width - 6), top, width + 4, metrics.height());
-        painter.fillRect(box, glass);
-        painter.setPen(color);
-        painter.drawText(box, Qt::AlignRight, text);
+    QList<std::pair<QString, QColor>> lines; // what is lost falls to the right, a cache rises: that corner is free
+    const auto say = [&](const KeepPoint& point, const QColor& color) {
+        for (const auto& text : {tr("%1 kept: %2").arg(point.kept).arg(valueText(point.value)), ratioText(point.value)})
+            if (!text.isEmpty())
+                lines << std::pair{text, color};
     };
     if (m_choice && *m_choice >= plot().xAxis->range().lower && *m_choice <= plot().xAxis->range().upper) {
         const double x = plot().xAxis->coordToPixel(*m_choice);
@@ -192,18 +192,26 @@ void KeepCurve::paintChoice(QCPPainter& painter) const {
             painter.setPen(QPen(colors().background, 1.5));
             painter.setBrush(colors().highlight);
             painter.drawEllipse(QPointF(x, plot().yAxis->coordToPixel(point->value)), 5.5, 5.5);
-            line(readout(*m_choice), colors().highlight);
+            say(*point, colors().highlight);
         }
     }
-    if (isExporting())
-        return;
-    if (const auto* point = m_hover && m_hover != m_choice ? find(*m_hover) : nullptr) {
+    if (const auto* point = !isExporting() && m_hover && m_hover != m_choice ? find(*m_hover) : nullptr) {
         painter.setPen(QPen(colors().text, 1.4));
         painter.setBrush(Qt::NoBrush);
         painter.drawEllipse(QPointF(plot().xAxis->coordToPixel(point->kept), plot().yAxis->coordToPixel(point->value)), 5.5, 5.5);
-        line(readout(point->kept), colors().text);
+        say(*point, colors().text);
     }
-    if (hasFocus()) {
+    const double step = metrics.height() + 1;
+    double top = m_data.bytes ? area.bottom() - 3 - static_cast<double>(lines.size()) * step : area.top() + 3;
+    for (const auto& [text, color] : lines) {
+        const int width = metrics.horizontalAdvance(text);
+        const QRectF box(std::max(area.left() + 2, area.right() - width - 6), top, width + 4, metrics.height());
+        painter.fillRect(box, glass);
+        painter.setPen(color);
+        painter.drawText(box, Qt::AlignRight, text);
+        top += step;
+    }
+    if (hasFocus() && !isExporting()) {
         painter.setPen(QPen(colors().fill, 1));
         painter.setBrush(Qt::NoBrush);
         painter.drawRect(area.adjusted(0, 0, -1, -1));

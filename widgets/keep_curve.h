@@ -66,6 +66,7 @@ private:
     void updateTicks();
     void setHover(std::optional<int> kept);
     QString valueText(double value) const;
+    QString ratioText(double value) const; // "1.12 x the teacher's", "" where the teacher has no level
     void paintLevel(QCPPainter& painter) const;
     void paintChoice(QCPPainter& painter) const;
 

@@ -12,7 +12,7 @@
 namespace linnet::app {
 namespace {
 
-constexpr int kDrainMs = 33, kFitMs = 2000;
+constexpr int kDrainMs = 33, kFitMs = 5000;
 constexpr std::int64_t kProfileWindows = 16; // on the CPU: enough for a picture in a minute
 constexpr qsizetype kMaxLog = 5000;
 constexpr int kMaxRecent = 10, kMaxRuns = 20;
@@ -27,6 +27,17 @@ QString remaining(double seconds) {
     if (seconds < 90)
         return Session::tr("about %1 s left").arg(std::lround(seconds));
     return Session::tr("about %1 min left").arg(std::lround(seconds / 60));
+}
+
+QString stageText(const std::string& stage) {
+    const std::pair<const char*, QString> names[] = {{"data", Session::tr("reading the text")},     {"profile", Session::tr("profiling")},
+                                                     {"starts", Session::tr("starts")},             {"align", Session::tr("alignment")},
+                                                     {"select", Session::tr("choosing layers")},    {"drift", Session::tr("drift correction")},
+                                                     {"distill", Session::tr("distillation")},      {"evaluate", Session::tr("evaluation")}};
+    for (const auto& [name, text] : names)
+        if (stage == name)
+            return text;
+    return QString::fromStdString(stage);
 }
 
 } // namespace
@@ -278,6 +289,12 @@ void Session::drain() {
         addLog(QString::fromStdString(line));
     for (const auto& stage : mail.stages) {
         addLog(tr("stage %1").arg(QString::fromStdString(stage)));
+        if (m_state != JobState::Stopping) { // until its first progress
+            m_jobTitle = stageText(stage);
+            m_fraction = -1;
+            m_eta.clear();
+            Q_EMIT jobChanged();
+        }
         if (isRunJob())
             Q_EMIT stageStarted(QString::fromStdString(stage));
     }

@@ -47,6 +47,7 @@ ClosedFormView::ClosedFormView(Session* session, QWidget* parent) : QWidget(pare
         label->setWordWrap(true);
         label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     }
+    m_title->setToolTip(tr("Heads of a layer share their work: what a head takes is best for the layer, not always for the head alone."));
     const QStringList columns{tr("residual"), tr("half-life"), tr("beta"), tr("with")};
     const QStringList hints{tr("what is left of the head's output after the best linear map: 0 all is there, 1 nothing"), tr("tokens; none: no decay"), tr("mean of the write gate"),
                             tr("taps: values convolved by the distances that the head looks at; RoPE: positions folded into queries; centred: mean key removed")};
@@ -62,6 +63,7 @@ ClosedFormView::ClosedFormView(Session* session, QWidget* parent) : QWidget(pare
     m_tried->setEditTriggers(QAbstractItemView::NoEditTriggers);
     m_tried->setSelectionBehavior(QAbstractItemView::SelectRows);
     m_tried->setAlternatingRowColors(true);
+    m_tried->setWordWrap(false);
     m_tried->setFixedHeight((kVisibleRows + 1) * (fontMetrics().height() + 4) + 12);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 4, 0, 0);
@@ -110,9 +112,10 @@ void ClosedFormView::refresh() {
         for (int column = 0; column < cells.size(); ++column) {
             auto* item = new QTableWidgetItem(cells[column]);
             item->setTextAlignment((column < 3 ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+            item->setToolTip(with.join(QStringLiteral(", ")));
             if (option.sameStart(chosen)) { // not always the first: heads choose together
                 item->setFont(bold);
-                item->setToolTip(tr("chosen"));
+                item->setToolTip(tr("chosen: %1").arg(item->toolTip()));
             }
             m_tried->setItem(row, column, item);
         }

@@ -109,6 +109,7 @@ void CurvesPanel::rebuild() {
     m_plot->clear();
     m_plot->setSmoothing(drift ? 0 : m_smoothing->value() / 100.0); // layers are no steps of a way
     m_smoothing->setEnabled(!drift);
+    m_plot->setWholeX(drift);
     m_plot->setAxisLabels(drift ? tr("layer") : m_axis->currentText(), drift ? tr("loss on the student's inputs") : m_quantity->currentText());
     m_plot->setEmptyText(drift                                   ? tr("No drift correction in this run: Method > drift turns it on.")
                          : stage() == QLatin1String("distill") ? tr("No distillation in this run: Method > Distillation > steps turns it on.")

@@ -79,7 +79,6 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     m_treatmentCaption->setWordWrap(true);
     m_treatments = numbersTable(QStringLiteral("treatmentsTable"), 0, {tr("part"), tr("treatment"), tr("folded"), tr("dropped"), tr("heads folded")},
                                 {{}, tr("as the recipe says"), tr("residual with the part folded in"), tr("residual with the part left out"), tr("share of the heads that fold it")});
-    m_treatments->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Maximum);
     m_prompt = new QLineEdit(tr("The invention of the printing press"));
     m_prompt->setObjectName(QStringLiteral("promptEdit"));
     m_generate = new QPushButton(tr("Generate"));
@@ -173,7 +172,7 @@ void EvaluationPanel::showTreatments() {
     m_treatments->setRowCount(static_cast<int>(rows.size()));
     for (int row = 0; row < rows.size(); ++row)
         setRow(m_treatments, row, rows[row]);
-    m_treatments->updateGeometry(); // as high as its rows
+    m_treatments->setFixedHeight(m_treatments->sizeHint().height()); // as high as its rows
 }
 
 } // namespace linnet::app

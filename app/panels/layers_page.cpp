@@ -20,6 +20,7 @@
 #include <QTableView>
 #include <QVBoxLayout>
 #include <cmath>
+#include <utility>
 
 namespace linnet::app {
 namespace {
@@ -28,7 +29,7 @@ using Budget = core::KeepRule::Budget;
 using Kind = core::KeepRule::Kind;
 
 constexpr double kMib = 1 << 20;
-constexpr int kTableWidth = 345; // all columns
+constexpr int kTableWidth = 360, kHeaderMargin = 16; // all columns
 enum Goal { Count, Cache, Perplexity };
 enum Quantity { PerplexityCurve, KlCurve, CacheCurve };
 
@@ -175,12 +176,20 @@ QWidget* LayersPage::makeTable() {
     m_table->setSortingEnabled(true);
     m_table->sortByColumn(LayerTableModel::Layer, Qt::AscendingOrder);
     m_table->setAlternatingRowColors(true);
+    QFont small = font(); // six columns beside the curve
+    small.setPointSizeF(small.pointSizeF() * 0.9);
+    m_table->setFont(small);
+    m_table->horizontalHeader()->setFont(small);
     m_table->setSelectionBehavior(QAbstractItemView::SelectRows);
     m_table->setEditTriggers(QAbstractItemView::NoEditTriggers);
     m_table->verticalHeader()->hide();
     m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
     m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
     m_table->horizontalHeader()->setMinimumSectionSize(36);
+    for (const auto column : {LayerTableModel::Never, LayerTableModel::Always}) { // a box, no text
+        m_table->horizontalHeader()->setSectionResizeMode(column, QHeaderView::Fixed);
+        m_table->setColumnWidth(column, QFontMetrics(small).horizontalAdvance(m_model->headerData(column, Qt::Horizontal).toString()) + kHeaderMargin);
+    }
     m_table->horizontalHeader()->setStretchLastSection(true);
     m_table->horizontalHeader()->setHighlightSections(false);
     m_table->setMinimumWidth(240);
@@ -347,8 +356,9 @@ void LayersPage::showCurve() {
         if (quantity == PerplexityCurve && ranking->teacherPerplexity > 0)
             data.teacher = ranking->teacherPerplexity;
     }
-    m_curve->setEmptyText(ranking ? tr("%1 measures no student, so it has no curve: its scores stand in the table.\n\nkl, greedy, restore and ga-s2 have one.").arg(QString::fromStdString(ranking->method))
-                                  : tr("Choose a method and press Measure.\n\nThe curve shows what each number of softmax layers costs; a click on it is the choice."));
+    m_curve->setEmptyText(m_choosing ? tr("Measuring...\n\nThe status line tells how far it is. What is measured is kept, also when you stop.")
+                          : ranking  ? tr("%1 measures no student, so it has no curve: its scores stand in the table.\n\nkl, greedy, restore and ga-s2 have one.").arg(QString::fromStdString(ranking->method))
+                                     : tr("Choose a method and press Measure.\n\nThe curve shows what each number of softmax layers costs; a click on it is the choice."));
     m_curve->setData(data);
     showChoice();
 }
@@ -374,6 +384,8 @@ void LayersPage::showChoice() {
 void LayersPage::showJob() {
     const bool choosing = m_session->isRunning(JobKind::Select), idle = m_session->jobState() == JobState::Idle;
     const bool measured = measures(m_method->currentText());
+    if (choosing != std::exchange(m_choosing, choosing))
+        showCurve();
     m_measure->setText(choosing ? m_session->jobState() == JobState::Stopping ? tr("Stopping...") : tr("Stop") : measured ? tr("Measure") : tr("Apply"));
     m_measure->setToolTip(choosing ? tr("What is measured so far is kept") : measured ? tr("Measure in the background, then take the choice; Undo takes it back") : tr("Set this choice"));
     m_measure->setEnabled(m_session->teacher() && (choosing ? m_session->jobState() != JobState::Stopping : idle || !measured));

@@ -59,6 +59,7 @@ private:
     QTableView* m_table;
     widgets::KeepCurve* m_curve;
     QStackedLayout* m_stack;
+    bool m_choosing = false; // a measurement runs
 };
 
 } // namespace linnet::app

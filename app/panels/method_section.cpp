@@ -12,14 +12,14 @@ using R = core::Recipe;
 
 QString presetHint(const std::string& preset) {
     const std::pair<const char*, QString> hints[] = {
-        {"naive", MethodSection::tr("The teacher's projections are copied; what is new is drawn at random, and alignment does the rest.")},
-        {"linnet", MethodSection::tr("Closed form: half-life and beta of each head by a grid, o_proj by ridge regression. Good before any training.")},
-        {"zero-gate", MethodSection::tr("As naive, but the output gate begins closed: the layer begins by adding nothing.")},
-        {"small-gate", MethodSection::tr("As naive, but the output gate begins at 2 % of its size.")},
+        {"naive", MethodSection::tr("The teacher's projections copied, the rest drawn at random; alignment does the work.")},
+        {"linnet", MethodSection::tr("Closed form by regression, head by head: good before any training.")},
+        {"zero-gate", MethodSection::tr("As naive, with a closed output gate: the layer begins by adding nothing.")},
+        {"small-gate", MethodSection::tr("As naive, with an output gate of 2 % of its size.")},
         {"paper", MethodSection::tr("Taylor-Calibrate (arXiv 2606.16429) as written, with its small learning rates.")},
         {"reference", MethodSection::tr("What the paper's released code does, bug for bug.")},
-        {"alignment-only", MethodSection::tr("The naive start with the paper's alignment: to tell the two apart.")},
-        {"sliding-window", MethodSection::tr("No new mixer and no training: attention over a short window and the first tokens.")},
+        {"alignment-only", MethodSection::tr("The naive start with the paper's alignment: tells start and alignment apart.")},
+        {"sliding-window", MethodSection::tr("No new mixer, no training: attention over a short window and the first tokens.")},
     };
     for (const auto& [name, hint] : hints)
         if (preset == name)

@@ -20,6 +20,11 @@
 #include <QVBoxLayout>
 
 namespace linnet::app {
+namespace {
+
+constexpr int kHintLines = 3;
+
+} // namespace
 
 RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
     setObjectName(QStringLiteral("runPanel"));
@@ -89,6 +94,8 @@ void RunPanel::makeForm() {
     m_presetHint->setObjectName(QStringLiteral("presetHint"));
     m_presetHint->setWordWrap(true);
     m_presetHint->setEnabled(false);
+    m_presetHint->setAlignment(Qt::AlignLeft | Qt::AlignTop);
+    m_presetHint->setMinimumHeight(kHintLines * fontMetrics().lineSpacing()); // one height for all presets, also where the panel is full
     m_form = new RecipeForm(m_session);
     m_form->row(tr("keep"), m_keep);
     m_form->row(tr("start"), m_preset);

@@ -5,6 +5,8 @@
 namespace linnet::core {
 namespace {
 
+constexpr int kRounds = 2; // each lets a head turn one part
+
 std::vector<HeadOption> grid(const OptionSpace& space) {
     std::vector<HeadOption> options;
     for (const double halfLife : space.halfLives)
@@ -38,8 +40,8 @@ std::vector<OptionRow> gridRows(const std::vector<OptionSpace>& spaces) {
 template <class T> Turn setting(T HeadOption::*part, T value) {
     return [part, value](HeadOption& option) { option.*part = value; };
 }
-std::vector<Turn> turning(bool HeadOption::*part) {
-    return {[part](HeadOption& option) { option.*part = !(option.*part); }};
+Turn turning(bool HeadOption::*part) {
+    return [part](HeadOption& option) { option.*part = !(option.*part); };
 }
 
 } // namespace
@@ -67,10 +69,10 @@ OptionSpace optionSpace(const LayerContext& context, bool distancesKnown, const 
     return space;
 }
 
-std::vector<std::vector<Turn>> refinements(const LayerContext& context, bool distancesKnown) {
+std::vector<Turn> refinements(const LayerContext& context, bool distancesKnown) {
     const auto& recipe = context.recipe;
     const auto& config = context.teacher.config();
-    std::vector<std::vector<Turn>> turns;
+    std::vector<Turn> turns;
     if (!recipe.closedForm.refine)
         return turns;
     turns.push_back(turning(&HeadOption::negatedValues));
@@ -81,13 +83,15 @@ std::vector<std::vector<Turn>> refinements(const LayerContext& context, bool dis
     if (recipe.qkNormTreatment == "fit" && config.qkNorm)
         turns.push_back(turning(&HeadOption::foldQkNorm));
     turns.push_back(turning(&HeadOption::centredKeys));
-    turns.push_back({setting(&HeadOption::queryScale, 0.5), setting(&HeadOption::queryScale, 2.0), setting(&HeadOption::queryScale, 4.0)});
+    for (const double scale : {0.5, 2.0, 4.0})
+        turns.push_back(setting(&HeadOption::queryScale, scale));
     if (mixerSpec(recipe.mixer).write == WriteGate::Beta)
-        turns.push_back({setting(&HeadOption::keyPrior, 0.5), setting(&HeadOption::keyPrior, 1.0)});
+        for (const double prior : {0.5, 1.0})
+            turns.push_back(setting(&HeadOption::keyPrior, prior));
     return turns;
 }
 
-std::vector<HeadFit> explore(const std::vector<OptionSpace>& spaces, const std::vector<std::vector<Turn>>& turns, const ScoreRows& score, const Choose& choose) {
+std::vector<HeadFit> explore(const std::vector<OptionSpace>& spaces, const std::vector<Turn>& turns, const ScoreRows& score, const Choose& choose) {
     std::vector<HeadFit> heads(spaces.size());
     const auto stage = [&](const std::vector<OptionRow>& rows, std::vector<std::vector<HeadTrial>> trials) {
         const auto residuals = score(rows);
@@ -102,18 +106,20 @@ std::vector<HeadFit> explore(const std::vector<OptionSpace>& spaces, const std::
             heads[i].chosen = taken[i].option, heads[i].residual = taken[i].residual;
     };
     stage(gridRows(spaces), std::vector<std::vector<HeadTrial>>(heads.size()));
-    for (const auto& ways : turns) {
+    for (int round = 0; round < kRounds && !turns.empty(); ++round) {
         std::vector<OptionRow> rows;
         std::vector<std::vector<HeadTrial>> present;
         for (const auto& head : heads)
             present.push_back({{head.chosen, head.residual}});
-        for (const auto& turn : ways) {
+        for (const auto& turn : turns) {
             OptionRow& row = rows.emplace_back();
-            row.counted.assign(heads.size(), true);
             for (const auto& head : heads) {
                 row.options.push_back(head.chosen);
                 turn(row.options.back());
+                row.counted.push_back(std::ranges::find(head.tried, row.options.back(), &HeadTrial::option) == head.tried.end());
             }
+            if (std::ranges::find(row.counted, true) == row.counted.end())
+                rows.pop_back(); // every head has tried that
         }
         stage(rows, std::move(present));
     }

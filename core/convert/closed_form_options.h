@@ -19,15 +19,15 @@ struct OptionSpace { // of one head
 OptionSpace optionSpace(const LayerContext& context, bool distancesKnown, const HeadTarget& target);
 HeadTarget targetOf(const LayerContext& context, std::int64_t head); // empty where the recipe has none
 
-// What is tried after the grid, in turn: ways to turn an option into another. The same for all heads.
+// What is tried after the grid, twice: ways to turn one part of an option. The same for all heads.
 using Turn = std::function<void(HeadOption&)>;
-std::vector<std::vector<Turn>> refinements(const LayerContext& context, bool distancesKnown);
+std::vector<Turn> refinements(const LayerContext& context, bool distancesKnown);
 
 // `score` gives the own residuals of rows, by row and head. `choose` gets each head's trials of one stage (after the grid, the option that
 // the head has by then comes first) and gives what each takes.
 using ScoreRows = std::function<std::vector<std::vector<double>>(const std::vector<OptionRow>&)>;
 using Choose = std::function<std::vector<HeadTrial>(const std::vector<std::vector<HeadTrial>>&)>;
-std::vector<HeadFit> explore(const std::vector<OptionSpace>& spaces, const std::vector<std::vector<Turn>>& turns, const ScoreRows& score, const Choose& choose);
+std::vector<HeadFit> explore(const std::vector<OptionSpace>& spaces, const std::vector<Turn>& turns, const ScoreRows& score, const Choose& choose);
 
 std::vector<HeadTrial> bestTrials(const std::vector<std::vector<HeadTrial>>& trials); // each head's by own residual, the first of equals
 

@@ -6,6 +6,8 @@
 
 #include "core/evaluate/evaluate_model.h"
 
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdio>
@@ -15,6 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kWriteEvery = std::chrono::seconds(15);
+constexpr std::uint64_t kMostStarts = 6, kStartBytes = std::uint64_t(3) << 30; // at once; of one
 constexpr std::uint64_t kSmallFile = std::uint64_t(256) << 20;
 
 // What reads a layer's moments or heads in stage 1; they cost a pass over the inputs each.
@@ -23,6 +26,22 @@ bool needsMoments(const Recipe& recipe, const ModelConfig& config, std::int64_t 
 }
 bool needsHeads(const Recipe& recipe) {
     return recipe.preset == "paper" || recipe.preset == "reference" || recipe.preset == "linnet";
+}
+
+// `work` on a stream that begins after what is queued now and has ended when the call returns.
+template <class F> auto onStreamOfItsOwn(at::Device device, F work) {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    auto ready = std::make_shared<c10::Event>(device.type());
+    ready->record(guard.getStream(device));
+    return [device, ready, work = std::move(work)] {
+        const c10::impl::VirtualGuardImpl own(device.type());
+        const c10::Stream side = own.getStreamFromGlobalPool(device, false);
+        const c10::StreamGuard streams(side);
+        ready->block(side);
+        auto result = work();
+        own.synchronizeStream(side);
+        return result;
+    };
 }
 
 LinearLayer onHost(const LinearLayer& layer) {
@@ -52,6 +71,7 @@ GroupAlignment::GroupAlignment(const GroupAlignmentJob& job, std::uint64_t budge
     const auto compute = AlignGroup::computeType(device, job.teacher.dtype());
     m_sizes = AlignGroup::groupSizes(std::ssize(job.converted), shape, device, compute, budget);
     m_spill = job.spill || AlignGroup::spills(shape, device, compute, budget);
+    m_startsAtOnce = static_cast<std::size_t>(std::clamp<std::uint64_t>(budget / kStartBytes, 1, kMostStarts));
 }
 
 // States that a stop left behind. Those of one group were written one after the other: a kill in between leaves steps that differ, and
@@ -118,7 +138,6 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
     count(m_seconds.capture, begin);
     if (!wanted)
         return;
-    const auto startBegin = Clock::now();
     if (!capture.x.is_alias_of(group.align->inputs(index))) {
         group.align->inputs(index).copy_(capture.x);
         group.align->targets(index).copy_(capture.target);
@@ -127,32 +146,63 @@ void GroupAlignment::capture(Group& group, std::size_t index, const LayerWeights
     if (m_spill && (needsMoments(recipe, teacher.config(), layer) || needsHeads(recipe)))
         for (at::Tensor* t : {&capture.x, &capture.heads, &capture.target})
             *t = t->defined() ? t->to(teacher.device()) : *t;
+    if (!group.resumed.empty())
+        group.align->restore(index, group.resumed[index]);
+    // A start is many small operations: on a GPU some layers' run side by side, each on a stream of its own, while the teacher goes on.
+    const bool aside = teacher.device().is_cuda() && recipe.preset == "linnet" && group.resumed.empty();
+    if (aside && m_starts.empty()) // LibTorch loads its solvers on first use, which threads must not do at once
+        at::linalg_cholesky(at::eye(2, at::TensorOptions(teacher.device()).dtype(at::kDouble)));
+    auto work = [this, layer, weights = teacher.layer(layer), capture, resumed = !group.resumed.empty()] { return start(layer, *weights, capture, resumed); };
+    m_starts.emplace_back(&group, index, aside ? std::async(std::launch::async, onStreamOfItsOwn(teacher.device(), std::move(work))) : std::async(std::launch::deferred, std::move(work)));
+    while (m_starts.size() >= (aside ? m_startsAtOnce : 1))
+        takeStart();
+}
+
+GroupAlignment::Start GroupAlignment::start(std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, bool resumed) {
+    const auto& teacher = m_job.teacher;
+    const auto& recipe = m_job.recipe;
     const auto moments = needsMoments(recipe, teacher.config(), layer) ? inputMoments(capture.x) : InputMoments{};
     const NewParameters drawn = m_drawn.at(layer).get();
+    Start result;
     ClosedFormFit fit;
     const LayerContext context{teacher, weights, layer, recipe, capture, moments, m_job.profile, &drawn, &fit, &m_job.control};
     const bool plainStart = recipe.preset == "naive" && !recipe.targets.contains(layer);
-    LinearLayer naive;
-    if (m_job.baselines || (plainStart && group.resumed.empty())) {
+    if (m_job.baselines || (plainStart && !resumed)) {
         Recipe plain = recipe; // the baseline knows nothing of a person's targets
         plain.targets.clear();
-        naive = initialLayer({teacher, weights, layer, plain, capture, moments, m_job.profile, &drawn}, "naive");
+        result.naive = initialLayer({teacher, weights, layer, plain, capture, moments, m_job.profile, &drawn}, "naive");
     }
+    if (!resumed)
+        result.layer = plainStart ? result.naive : initialLayer(context, recipe.preset);
     if (m_job.baselines)
-        m_naive[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), onHost(naive)};
-    if (group.resumed.empty())
-        group.align->start(index, plainStart ? naive : initialLayer(context, recipe.preset));
-    else
-        group.align->restore(index, group.resumed[index]);
+        result.naive = onHost(result.naive);
     if (!fit.heads.empty())
-        m_job.run.saveClosedForm(layer, closedFormToJson(layer, fit));
-    count(m_seconds.start, startBegin);
+        result.fit = closedFormToJson(layer, fit);
+    return result;
+}
+
+// The oldest start, waited for.
+void GroupAlignment::takeStart() {
+    const auto begin = Clock::now();
+    auto [group, index, future] = std::move(m_starts.front());
+    m_starts.pop_front();
+    const auto start = future.get();
+    const auto layer = group->layers[index];
+    if (m_job.baselines)
+        m_naive[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(m_job.recipe.mixer), start.naive};
+    if (group->resumed.empty())
+        group->align->start(index, start.layer);
+    if (!start.fit.is_null())
+        m_job.run.saveClosedForm(layer, start.fit);
+    count(m_seconds.start, begin);
 }
 
 void GroupAlignment::align(Group& group) {
     const auto begin = Clock::now();
     auto& run = m_job.run;
     const auto& recipe = m_job.recipe;
+    while (!m_starts.empty())
+        takeStart();
     AlignGroup& align = *group.align;
     if (recipe.align.steps > 0) {
         const auto before = std::lower_bound(m_job.converted.begin(), m_job.converted.end(), group.layers.front()) - m_job.converted.begin();
@@ -217,7 +267,7 @@ void GroupAlignment::keep(bool always) {
 
 void GroupAlignment::count(double& part, Clock::time_point begin) const {
     if (const auto device = m_job.teacher.device(); device.is_cuda())
-        c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device.index());
+        c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeStream(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(device)); // not the starts' streams
     part += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 

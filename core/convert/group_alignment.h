@@ -10,6 +10,7 @@
 #include "core/convert/run_folder.h"
 
 #include <chrono>
+#include <deque>
 #include <future>
 
 namespace linnet::core {
@@ -44,9 +45,15 @@ public:
 
 private:
     struct Group;
+    struct Start { // of one layer
+        LinearLayer layer, naive; // naive on the host
+        Json fit;                 // of a closed form
+    };
     void prepare(Group& group);
     void make(Group& group) const;
     void capture(Group& group, std::size_t index, const LayerWeights& weights, at::Tensor& hidden, bool last);
+    Start start(std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, bool resumed);
+    void takeStart();
     void align(Group& group);
     void keep(bool always);
     void count(double& part, std::chrono::steady_clock::time_point begin) const; // waits for the device
@@ -55,12 +62,14 @@ private:
     GroupAlignmentJob m_job;
     std::vector<std::int64_t> m_sizes;
     bool m_spill;
+    std::size_t m_startsAtOnce = 1;
     std::vector<OutputMetric> m_metrics; // of all layers, on the host; loss kl_metric
     std::filesystem::path m_studentFile, m_naiveFile;
     Mixers m_student, m_naive; // on the host
     GroupSeconds m_seconds;
     std::future<void> m_studentWrite, m_naiveWrite;
     std::map<std::int64_t, std::future<NewParameters>> m_drawn; // by layer
+    std::deque<std::tuple<Group*, std::size_t, std::future<Start>>> m_starts; // in the layers' order; after all that they use
     std::chrono::steady_clock::time_point m_lastWrite = std::chrono::steady_clock::now();
     std::vector<std::int64_t> m_finished; // layers whose alignment states may go once the student is written
 };

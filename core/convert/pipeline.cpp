@@ -251,6 +251,8 @@ Report Pipeline::report() {
     report.peakMemoryBytes = std::max(peak.is_number() ? peak.get<std::uint64_t>() : 0, peakDeviceBytes(m_teacher->device()));
     peak = report.peakMemoryBytes;
     report.treatments = treatments();
+    if (const auto fits = m_run.closedForm(); !fits.empty())
+        writeFileAtomically(m_run.file("closed_form.json"), fits.dump() + "\n");
     report.selection = m_selection;
     report.notes = m_run.state()["notes"].get<std::vector<std::string>>();
     writeFileAtomically(m_run.file("report.json"), reportToJson(report).dump(1) + "\n");

@@ -18,7 +18,7 @@ struct RankingTask {
     std::int64_t steps;             // greedy, restore: how many are wanted
 };
 
-inline constexpr std::int64_t kGreedyCandidates = 10; // at each step, the cheapest ones by themselves
+inline constexpr std::int64_t kGreedyCandidates = 6; // at each step, the cheapest ones by themselves
 
 std::vector<LayerScore> profileScores(const Profile& profile); // by layer; the formula is in select_score.cpp
 Ranking rankLayers(const std::string& method, const RankingTask& task);

@@ -79,9 +79,9 @@ public:
             if (method != "ga-s2")
                 select(method, m_plan.chosenOn);
         select("ga-s2", m_plan.startsOf);
+        conversion();
         for (const auto& method : m_plan.methods)
             rows(method, 0, method.sets);
-        conversion();
         for (std::int64_t seed = 1; seed < m_options.seeds; ++seed)
             for (const auto& method : m_plan.methods)
                 rows(method, seed, method.seedSets);

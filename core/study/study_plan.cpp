@@ -23,37 +23,34 @@ public:
             if (method != "greedy")
                 for (const auto share : m_scale.shares)
                     compared.push_back({method, share});
-        add(main, recipe(m_main, m_scale.mainSteps), compared, everywhere());
+        add(main, recipe(m_main, m_scale.mainSteps), compared, chosen());
         auto refit = recipe(m_main, m_scale.mainSteps);
         refit.align.drift = "refit";
-        add(main + "+refit", refit, everywhere());
-        auto further = refit;
-        further.align.drift = "align";
-        further.align.driftSteps = m_scale.driftSteps;
-        add(main + "+drift-align", further, everywhere());
-
+        add(main + "+refit", refit, drifted());
         add("closed-form", recipe("linnet", 0), everywhere());
         auto corrected = recipe("linnet", 0);
         corrected.align.drift = "refit";
-        add("closed-form+refit", corrected, everywhere());
-        const auto windowed = windows(m_scale.seqLen);
-        add("naive", recipe("naive", 0), everywhere(), everywhere());
-        add("zero-gate", recipe("zero-gate", 0), everywhere(), everywhere());
-        add("published", recipe("reference", m_scale.mainSteps), everywhere(), everywhere());
-        add("fixed-0", recipe("paper", 0), everywhere());
-        add("fixed", recipe("paper", m_scale.mainSteps), everywhere(), everywhere());
-        for (const auto& start : {m_main, m_other})
-            for (const auto steps : m_scale.steps)
-                if (aligned(start, steps) != main) {
-                    const bool seeded = std::ranges::find(m_scale.seededSteps, steps) != m_scale.seededSteps.end();
-                    add(aligned(start, steps), recipe(start, steps), everywhere(), seeded ? everywhere() : Sets());
-                }
-        const auto longer = longMethods();
-        const auto parts = closedFormParts(corrected), alignment = alignmentParts();
+        add("closed-form+refit", corrected, drifted());
         auto distilled = recipe(m_main, m_scale.mainSteps);
         distilled.distill.steps = m_scale.distillSteps;
         distilled.distill.batch = m_scale.distillBatch;
-        add(main + "+kl", distilled, distilledSets(), {{"chosen", m_scale.ablationShares.back()}});
+        add(main + "+kl", distilled, distilledSets());
+        add("published", recipe("reference", m_scale.mainSteps), everywhere(), chosen());
+        const auto windowed = windows(m_scale.seqLen);
+        add("naive", recipe("naive", 0), everywhere());
+        add("zero-gate", recipe("zero-gate", 0), everywhere());
+        add("fixed-0", recipe("paper", 0), everywhere());
+        add("fixed", recipe("paper", m_scale.mainSteps), everywhere());
+        for (const auto& start : {m_main, m_other})
+            for (const auto steps : m_scale.steps)
+                if (aligned(start, steps) != main && (start == m_main || seeded(steps)))
+                    add(aligned(start, steps), recipe(start, steps), everywhere(), steps == m_scale.mainSteps ? chosen() : Sets());
+        auto further = refit;
+        further.align.drift = "align";
+        further.align.driftSteps = m_scale.driftSteps;
+        add(main + "+drift-align", further, {{"chosen", m_scale.ablationShares.back()}});
+        const auto longer = longMethods();
+        const auto parts = closedFormParts(), alignment = alignmentParts();
         tables(main, windowed, longer, parts, alignment);
         return std::move(m_plan);
     }
@@ -71,7 +68,7 @@ private:
         r.calibrationTokens = m_scale.calibration * tokens, r.selectionTokens = m_scale.selection * tokens, r.evaluationTokens = m_scale.evaluation * tokens;
         r.keep = parseKeepRule("first:0");
         r.align.steps = steps;
-        r.align.batch = std::max<std::int64_t>(1, m_scale.batch * tokens / length); // the same tokens a step
+        r.align.batch = std::max<std::int64_t>(1, std::min(r.align.batch, m_scale.batch) * tokens / length); // the published one's is smaller; the same tokens a step
         r.align.drift = "none";
         r.closedForm.sequences = std::max<std::int64_t>(1, m_scale.closedFormSequences * tokens / length);
         r.distill.steps = 0;
@@ -93,10 +90,16 @@ private:
         return sets;
     }
     Sets distilledSets() const {
+        Sets sets{{"none", 0}};
+        sets.insert(sets.begin(), {"chosen", m_scale.ablationShares.back()});
+        return sets;
+    }
+    Sets drifted() const { // a pass over the calibration windows each
         Sets sets = chosen();
         sets.push_back({"none", 0});
         return sets;
     }
+    bool seeded(std::int64_t steps) const { return std::ranges::find(m_scale.seededSteps, steps) != m_scale.seededSteps.end(); }
 
     void add(const std::string& id, const Recipe& recipe, const Sets& sets, const Sets& seedSets = {}) { m_plan.methods.push_back({id, recipe, sets, seedSets}); }
 
@@ -111,7 +114,7 @@ private:
             r.window = size;
             const auto text = std::to_string(size);
             const auto id = "window-" + text + suffix(seqLen);
-            add(id, r, everywhere());
+            add(id, r, seqLen == m_scale.seqLen ? everywhere() : drifted());
             rows.emplace_back(id, "sliding window " + text + " + " + std::to_string(sinks) + (size == equal ? ", a state's bytes" : ""));
         }
         return rows;
@@ -121,35 +124,34 @@ private:
     Rows longMethods() {
         const auto length = m_scale.longSeqLen;
         Rows rows{{"closed-form" + suffix(length), "closed form"}};
-        add(rows.back().first, recipe("linnet", 0, length), everywhere());
+        add(rows.back().first, recipe("linnet", 0, length), drifted());
         const auto id = aligned(m_main, m_scale.mainSteps) + suffix(length), steps = std::to_string(m_scale.mainSteps) + " steps";
         auto r = recipe(m_main, m_scale.mainSteps, length);
-        add(id, r, everywhere());
+        add(id, r, drifted());
         rows.emplace_back(id, startLabel(m_main) + " + " + steps);
         r.align.drift = "refit";
-        add(id + "+refit", r, everywhere());
+        add(id + "+refit", r, chosen());
         rows.emplace_back(id + "+refit", startLabel(m_main) + " + " + steps + " + drift refit");
         for (const auto& row : windows(length))
             rows.push_back(row);
         return rows;
     }
 
-    Rows closedFormParts(const Recipe& whole) {
-        Rows rows{{"closed-form+refit", "closed form + drift refit, whole"}, {"closed-form", "without the drift refit"}};
+    Rows closedFormParts() {
+        const Recipe whole = recipe("linnet", 0);
+        Rows rows{{"closed-form", "closed form, whole"}};
         const auto without = [&](const std::string& id, const std::string& label, const auto& change) {
             Recipe r = whole;
             change(r);
-            add("closed-form-" + id + "+refit", r, chosen());
-            rows.emplace_back("closed-form-" + id + "+refit", label);
+            add("closed-form-" + id, r, chosen());
+            rows.emplace_back("closed-form-" + id, label);
         };
         without("by-head", "each head by its own residual", [](Recipe& r) { r.closedForm.joint = false; });
         without("one-option", "one half-life (8) and write gate (0.1) for all heads", [](Recipe& r) { r.closedForm.halfLives = {8}, r.closedForm.betas = {.1}; });
         without("grid-only", "nothing tried but half-life, write gate and value taps", [](Recipe& r) { r.closedForm.refine = false; });
         without("wide-values", "values of RMS 1", [](Recipe& r) { r.closedForm.valueRms = 1; });
         without("constant-gate", "constant output gate", [](Recipe& r) { r.closedForm.gate = "constant"; });
-        for (const char* rope : {"drop", "fold", "fit"})
-            if (whole.ropeTreatment != rope)
-                without(std::string("rope-") + rope, std::string("RoPE: ") + rope + ", not " + whole.ropeTreatment, [&](Recipe& r) { r.ropeTreatment = rope; });
+        without("rope-drop", "RoPE dropped in all heads", [](Recipe& r) { r.ropeTreatment = "drop"; });
         return rows;
     }
 
@@ -164,9 +166,8 @@ private:
         };
         without("frozen", "o_proj and o_norm frozen", [](Recipe& r) { r.align.trainOutput = false; });
         without("paper-rates", "rates 1e-4 and 1e-3", [](Recipe& r) { r.align.lr = 1e-4, r.align.lrNew = 1e-3; });
-        without("constant", "constant schedule", [](Recipe& r) { r.align.schedule = "constant"; });
-        without("no-warmup", "no warm-up", [](Recipe& r) { r.align.warmup = 0; });
-        without("half-batch", "half the batch", [](Recipe& r) { r.align.batch = std::max<std::int64_t>(1, r.align.batch / 2); });
+        without("half-rate", "rate 3e-3", [](Recipe& r) { r.align.lr = r.align.lrNew = 3e-3; });
+        without("small-batch", "a quarter of the batch", [](Recipe& r) { r.align.batch = std::max<std::int64_t>(1, r.align.batch / 4); });
         without("scrambled", "published start, heads scrambled", [](Recipe& r) { r.preset = "reference", r.ropeTreatment = "drop"; });
         return rows;
     }
@@ -188,6 +189,8 @@ private:
                   {"closed-form", "closed form, no steps"}, {"closed-form+refit", "closed form + drift refit"}};
         for (const auto& start : {m_main, m_other})
             for (const auto count : m_scale.steps) {
+                if (start == m_other && !seeded(count))
+                    continue;
                 rows.emplace_back(aligned(start, count), startLabel(start) + " + " + std::to_string(count) + " steps");
                 if (aligned(start, count) != main)
                     continue;
@@ -209,14 +212,14 @@ private:
         selectionTable(main);
         Json wide = Json::array();
         for (const char* layers : {"even", "chosen"})
-            for (const auto share : m_scale.shares)
+            for (const auto share : m_scale.ablationShares)
                 wide.push_back(column(std::string(layers) + " ", layers, share));
         wide.push_back(column("", "none", 0));
         table("Windows of " + std::to_string(m_scale.longSeqLen) + " tokens", "Calibration, alignment and evaluation in such windows, the same tokens otherwise; layers as above.", wide, longer);
         Json few = Json::array();
         for (const auto share : m_scale.ablationShares)
             few.push_back(column("", "chosen", share));
-        table("The closed form without each of its parts", "Chosen layers. Each line but the second has the drift refit.", few, parts);
+        table("The closed form without each of its parts", "Chosen layers, no steps, no drift refit.", few, parts);
         table("Our alignment without each of its parts", "Chosen layers, " + steps + " from the " + startLabel(m_main) + ".", few, alignment);
     }
 

@@ -15,7 +15,7 @@ struct StudyScale {
     std::vector<std::int64_t> ablationShares = {50, 25};
     std::vector<std::int64_t> steps = {30, 100, 300, 1000};            // of our alignment
     std::vector<std::int64_t> seededSteps = {100, 300};
-    std::int64_t mainSteps = 300, batch = 8, driftSteps = 100;
+    std::int64_t mainSteps = 300, batch = 16, driftSteps = 100;
     std::int64_t distillSteps = 200, distillBatch = 16;
     std::int64_t closedFormSequences = 48;
     std::vector<std::int64_t> windows = {64, 128};                     // sliding; and the one whose keys and values are as many as a state's values

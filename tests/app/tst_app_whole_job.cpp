@@ -5,6 +5,7 @@
 
 #include <QAction>
 #include <QCheckBox>
+#include <QComboBox>
 #include <QDialog>
 #include <QElapsedTimer>
 #include <QLabel>
@@ -15,6 +16,7 @@
 #include <QSignalSpy>
 #include <QSpinBox>
 #include <QTableView>
+#include <QTabWidget>
 #include <QTableWidget>
 #include <QTemporaryDir>
 #include <QTest>
@@ -173,7 +175,34 @@ private Q_SLOTS:
         }
     }
 
+    void measureWhichLayers() {
+        m_heart->longest();
+        find<QTabWidget>("pages")->setCurrentWidget(find("layersPage"));
+        auto* method = find<QComboBox>("methodCombo");
+        method->setFocus();
+        while (method->currentText() != QLatin1String("bypass"))
+            QTest::keyClick(method, method->currentText() == QLatin1String("uniform") ? Qt::Key_Down : Qt::Key_Up);
+        type("keepCountSpin", QStringLiteral("28"));
+        click("measureButton");
+        QCOMPARE(session().jobState(), JobState::Running);
+        QCOMPARE(find<QPushButton>("measureButton")->text(), QStringLiteral("Stop"));
+        QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
+        noBox();
+        checkHeart("choosing layers");
+        QVERIFY(session().ranking());
+        QCOMPARE(session().ranking()->ranking.size(), std::size_t(30));
+        QCOMPARE(session().recipe()->converted()->size(), std::size_t(2));
+        QVERIFY(session().recipe()->recipe().keep.text().starts_with("layers:"));
+        auto* table = find<QTableView>("layersTable");
+        for (int row = 0; row < 30; ++row)
+            QVERIFY(std::isfinite(table->model()->index(row, 2).data().toString().toDouble()));
+        clickTool(QStringLiteral("Undo"));
+        QVERIFY(!session().recipe()->converted() || session().recipe()->converted()->size() != 2);
+        find<QTabWidget>("pages")->setCurrentIndex(0);
+    }
+
     void chooseLayers() {
+        session().recipe()->setConverted({}, QStringLiteral("none"));
         auto* map = find<widgets::HeadHeatMap>("distanceMap");
         for (const int layer : {11, 20})
             QTest::mouseClick(map, Qt::LeftButton, {}, map->tickRect(layer).center());
@@ -203,6 +232,12 @@ private Q_SLOTS:
         QVERIFY(!halfLife());
         clickTool(QStringLiteral("Redo"));
         QVERIFY(halfLife() == 12.5);
+        auto* probe = find<QLabel>("targetsProbe"); // what it costs, measured beside the window's work
+        QTRY_VERIFY_WITH_TIMEOUT(probe->text().contains(QStringLiteral("L11 H4: residual 0.")), kLong);
+        QVERIFY2(probe->text().contains(QStringLiteral("automatic 0.")), qPrintable(probe->text()));
+        QVERIFY(idle());
+        qInfo("%s", qPrintable(probe->text()));
+        checkHeart("probing");
     }
 
     void convertWithAPause() {

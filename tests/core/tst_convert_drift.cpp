@@ -138,8 +138,9 @@ private Q_SLOTS:
     void initTestCase() {
         at::set_num_threads(1);
         m_teacher = teacherOf(tinyConfig(), 0.07);
-        m_recipe = defaultRecipe("cpu");
+        m_recipe = defaultRecipe("cpu", "naive");
         m_recipe.seed = 3;
+        m_recipe.align.lr = m_recipe.align.lrNew = 3e-3;
         m_recipe.align.batch = 4;
         m_recipe.align.driftSteps = 24;
         m_recipe.align.drift = "refit";
