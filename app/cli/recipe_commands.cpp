@@ -32,7 +32,7 @@ void create(Cli& cli, const NewArguments& a) {
         recipe.distill.steps = a.distillSteps;
     if (cli.options.seedGiven)
         recipe.seed = cli.options.seed;
-    recipe.keep = a.keep.empty() ? KeepRule{KeepRule::Kind::Method, (info.config.layers * 22 + 15) / 30, {}, "", "bypass"} : parseKeepRule(a.keep);
+    recipe.keep = a.keep.empty() ? KeepRule{KeepRule::Kind::Method, (info.config.layers * 22 + 15) / 30, {}, "", recipe.keep.method} : parseKeepRule(a.keep);
     if (recipe.keep.kind == KeepRule::Kind::File) // the rule's path is the caller's; the file's is relative to the recipe
         recipe.keep.file = std::filesystem::absolute(recipe.keep.file).string();
     if (auto errors = validateRecipe(recipe, info.config.layers, info.config.heads); !errors.empty()) {

@@ -381,7 +381,7 @@ void Session::finishOpen(const JobResult& result) {
             Q_EMIT notice(tr("The recipe of last time was restored"));
         } else {
             auto recipe = core::defaultRecipe(core::diagnoseDevice());
-            recipe.keep = core::parseKeepRule("bypass:" + std::to_string((layers * 22 + 15) / 30));
+            recipe.keep = core::parseKeepRule(recipe.keep.method + ":" + std::to_string((layers * 22 + 15) / 30));
             recipe.teacherSource = m_teacher->path.string();
             recipe.teacherHash = m_teacher->hash;
             m_recipe.load(recipe);

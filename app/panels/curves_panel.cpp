@@ -40,7 +40,8 @@ CurvesPanel::CurvesPanel(Session* session, QWidget* parent) : QWidget(parent), m
     m_plot = new widgets::CurvePlot;
     m_stage = new QComboBox;
     m_stage->setObjectName(QStringLiteral("stageCombo"));
-    for (const auto& [name, hint] : {std::pair{tr("alignment"), tr("each layer by itself, on the teacher's inputs")}, {tr("drift"), tr("the loss of each layer on the student's own inputs, before and after")},
+    for (const auto& [name, hint] : {std::pair{tr("alignment"), tr("each layer by itself, on the teacher's inputs")},
+                                     {tr("drift"), tr("the loss of each layer on the student's own inputs, before and after")},
                                      {tr("distillation"), tr("all converted layers together, KL to the teacher")}}) {
         m_stage->addItem(name);
         m_stage->setItemData(m_stage->count() - 1, hint, Qt::ToolTipRole);

@@ -40,13 +40,17 @@ struct Method {
 constexpr Method kMethods[] = {
     {"uniform", QT_TRANSLATE_NOOP("linnet::app::LayersPage", "Evenly spaced, layer 0 among the kept ones. Measures nothing and costs nothing.")},
     {"bypass", QT_TRANSLATE_NOOP("linnet::app::LayersPage",
-                                 "Leaves out one layer's attention at a time: how much worse does the teacher predict? One short evaluation a layer, no student. Good where most layers stay.")},
+                                 "Leaves out one layer's attention at a time: how much worse does the teacher predict? One short evaluation a layer, no student. "
+                                 "Good where most layers stay.")},
     {"kl", QT_TRANSLATE_NOOP("linnet::app::LayersPage",
-                             "Converts one layer at a time: how far does the student's prediction move from the teacher's? All layers are aligned once (kept for later), then one short evaluation a layer.")},
+                             "Converts one layer at a time: how far does the student's prediction move from the teacher's? "
+                             "All layers are aligned once (kept for later), then one short evaluation a layer.")},
     {"greedy", QT_TRANSLATE_NOOP("linnet::app::LayersPage",
-                                 "Converts layer after layer, each time the one that costs least together with those before. Aligned layers, then a few evaluations a layer. Best where few layers stay.")},
+                                 "Converts layer after layer, each time the one that costs least together with those before. "
+                                  "Aligned layers, then a few evaluations a layer. Best where few layers stay.")},
     {"restore", QT_TRANSLATE_NOOP("linnet::app::LayersPage",
-                                  "Begins with all layers converted and gives back the one that gains most, step by step. Aligned layers, then an evaluation of every remaining layer at each step: the slowest.")},
+                                  "Begins with all layers converted and gives back the one that gains most, step by step. "
+                                   "Aligned layers, then an evaluation of every remaining layer at each step: the slowest.")},
     {"ga-s2", QT_TRANSLATE_NOOP("linnet::app::LayersPage",
                                 "Keeps one single softmax layer at a time: which one alone helps most? Starts without alignment, one short evaluation a layer (Taylor-Calibrate).")},
     {"score", QT_TRANSLATE_NOOP("linnet::app::LayersPage", "From the profile: how much of the stream each layer's attention is. No evaluation, only the profile.")},
@@ -81,7 +85,8 @@ LayersPage::LayersPage(Session* session, QWidget* parent) : QWidget(parent), m_s
         layout->addWidget(label);
     }
     m_stack = new QStackedLayout(this);
-    auto* empty = new widgets::EmptyState(QStringLiteral("≡"), tr("No model is open"), tr("Open one, and choose here which of its layers become linear: by measurement or by hand."), tr("Open default"));
+    auto* empty = new widgets::EmptyState(QStringLiteral("≡"), tr("No model is open"), tr("Open one, and choose here which of its layers become linear: by measurement or by hand."),
+                                           tr("Open default"));
     connect(empty, &widgets::EmptyState::actionRequested, session, [session] { session->openTeacher(QStringLiteral("default")); });
     m_stack->addWidget(empty);
     m_stack->addWidget(content);
@@ -357,7 +362,8 @@ void LayersPage::showCurve() {
             data.teacher = ranking->teacherPerplexity;
     }
     m_curve->setEmptyText(m_choosing ? tr("Measuring...\n\nThe status line tells how far it is. What is measured is kept, also when you stop.")
-                          : ranking  ? tr("%1 measures no student, so it has no curve: its scores stand in the table.\n\nkl, greedy, restore and ga-s2 have one.").arg(QString::fromStdString(ranking->method))
+                          : ranking  ? tr("%1 measures no student, so it has no curve: its scores stand in the table.\n\nkl, greedy, restore and ga-s2 have one.")
+                                           .arg(QString::fromStdString(ranking->method))
                                      : tr("Choose a method and press Measure.\n\nThe curve shows what each number of softmax layers costs; a click on it is the choice."));
     m_curve->setData(data);
     showChoice();

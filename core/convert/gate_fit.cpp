@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kLevelRidge = 1e-3, kRowRidge = 0.1; // shares of the mean diagonal
 constexpr double kLeastLevel = 0.02;
-constexpr std::int64_t kMostTokens = 16384, kMostTokensCuda = 65536; // that the rows are fitted on
+constexpr std::int64_t kMostTokens = 8192, kMostTokensCuda = 65536; // that the rows are fitted on
 constexpr std::int64_t kPieceTokens = 2048, kPieceTokensCuda = 16384;
 
 std::map<std::int64_t, double> givenLevels(const LayerContext& context) {
@@ -103,9 +103,10 @@ private:
         at::Tensor cross, power;
         double error = 0, square = 0;
         std::int64_t tokens = 0;
+        std::vector<Forward> forwards;
         for (const auto& p : m_pieces) {
             m_control.checkpoint();
-            const auto at = forward(p);
+            const auto& at = forwards.emplace_back(forward(p));
             const at::Tensor c = (at.f * (at.error.matmul(W) / norms)).t().matmul(p.x).to(at::kDouble), f = at.f.square().sum(0);
             cross = cross.defined() ? cross + c : c;
             power = power.defined() ? power + f : f;
@@ -118,11 +119,10 @@ private:
         for (const auto& [head, level] : m_given)
             step.narrow(0, head * m_dim, m_dim).zero_();
         double along = 0, length = 0;
-        for (const auto& p : m_pieces) {
+        for (std::size_t i = 0; i < m_pieces.size(); ++i) {
             m_control.checkpoint();
-            const auto at = forward(p);
-            const at::Tensor change = (at.f * p.x.matmul(step.t())).matmul(W.t());
-            along += (at.error * change).sum().item<double>();
+            const at::Tensor change = (forwards[i].f * m_pieces[i].x.matmul(step.t())).matmul(W.t());
+            along += (forwards[i].error * change).sum().item<double>();
             length += change.square().sum().item<double>();
         }
         m_fit.gProj = m_fit.gProj + step * (along / std::max(length, 1e-30));

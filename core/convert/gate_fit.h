@@ -20,7 +20,7 @@ struct GateFit {
 };
 
 // `layer`: everything but g_proj and o_proj. A head whose target names output_gate keeps that level in every channel; its c_h / level goes
-// into W_h. Some windows are enough (16k tokens, 64k on a GPU).
+// into W_h. The first 8k tokens are enough (64k on a GPU).
 GateFit fitGate(const LayerContext& context, const LinearLayer& layer, std::int64_t rounds, const Control& control);
 
 } // namespace linnet::core

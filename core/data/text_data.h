@@ -30,7 +30,7 @@ TokenWindows tokenWindows(const Tokenizer& tokenizer, const std::vector<std::str
 
 struct Slices {
     TokenWindows calibration, selection, evaluation;
-    TokenWindows training; // what the others left, where it was asked for
+    TokenWindows training{}; // what the others left, where it was asked for
 };
 
 // Disjoint by construction: each window goes to one slice at most. Token counts are rounded down to whole windows (at least
@@ -38,7 +38,8 @@ struct Slices {
 // that every slice sees all of it. Fewer windows than asked for is an error naming both counts.
 Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std::int64_t selectionTokens,
                    std::int64_t evaluationTokens);
-// The windows that the three slices leave, spread evenly over them: `tokens` (0: all). None left is an error.
+// Of the windows that the three slices leave, `tokens` (0: all), spread evenly: none within 6400 tokens of one of selection or evaluation
+// where the text is long enough to leave half of them so, fewer tokens or none else. None left is an error.
 TokenWindows remainingWindows(const TokenWindows& all, const Slices& slices, std::int64_t tokens);
 
 // int32 tensors calibration, selection, evaluation, training [sequences, seq_len] (an empty slice is left out).

@@ -63,20 +63,13 @@ TokenWindows tokenWindows(const Tokenizer& tokenizer, const std::vector<std::str
     return {std::move(ids), sequences, seqLen};
 }
 
-Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std::int64_t selectionTokens,
-                   std::int64_t evaluationTokens) {
-    const std::array<std::int64_t, 3> wanted = {windowsFor(calibrationTokens, all.seqLen, "data.calibration_tokens"),
-                                                windowsFor(selectionTokens, all.seqLen, "data.selection_tokens"),
-                                                windowsFor(evaluationTokens, all.seqLen, "data.evaluation_tokens")};
+namespace {
+
+using Deal = std::array<std::vector<std::int64_t>, 3>; // windows of calibration, selection, evaluation
+
+Deal deal(const TokenWindows& all, const std::array<std::int64_t, 3>& wanted) {
     const std::int64_t total = wanted[0] + wanted[1] + wanted[2];
-    if (total > all.sequences)
-        fail(ErrorCode::Usage,
-             "the text has " + number(all.sequences) + " windows of " + number(all.seqLen) +
-                 " tokens, calibration, selection and evaluation need " + number(wanted[0]) + " + " + number(wanted[1]) +
-                 " + " + number(wanted[2]) + " = " + number(total) +
-                 ": give more text, or lower data.calibration_tokens, selection_tokens or evaluation_tokens",
-             {{"key", "data"}, {"found", number(all.sequences)}, {"expected", number(total)}});
-    std::array<std::vector<std::int64_t>, 3> chosen;
+    Deal chosen;
     for (std::int64_t i = 0; i < total; ++i) {
         // The slice furthest behind its share of the i + 1 windows dealt so far takes the next one.
         std::size_t behind = 0;
@@ -90,17 +83,53 @@ Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std:
         }
         chosen[behind].push_back(i * all.sequences / total);
     }
+    return chosen;
+}
+
+// Windows that no slice has and that are further than `guard` from those that something is measured on.
+std::vector<std::int64_t> windowsLeft(const TokenWindows& all, const Deal& chosen, std::int64_t guard) {
+    std::vector<bool> taken(static_cast<std::size_t>(all.sequences), false);
+    for (std::size_t slice = 0; slice < chosen.size(); ++slice)
+        for (const auto window : chosen[slice])
+            for (auto near = window - (slice == 0 ? 0 : guard); near <= window + (slice == 0 ? 0 : guard); ++near)
+                if (near >= 0 && near < all.sequences)
+                    taken[static_cast<std::size_t>(near)] = true;
+    std::vector<std::int64_t> left;
+    for (std::int64_t window = 0; window < all.sequences; ++window)
+        if (!taken[static_cast<std::size_t>(window)])
+            left.push_back(window);
+    return left;
+}
+
+} // namespace
+
+Slices splitSlices(const TokenWindows& all, std::int64_t calibrationTokens, std::int64_t selectionTokens,
+                   std::int64_t evaluationTokens) {
+    const std::array<std::int64_t, 3> wanted = {windowsFor(calibrationTokens, all.seqLen, "data.calibration_tokens"),
+                                                windowsFor(selectionTokens, all.seqLen, "data.selection_tokens"),
+                                                windowsFor(evaluationTokens, all.seqLen, "data.evaluation_tokens")};
+    const std::int64_t total = wanted[0] + wanted[1] + wanted[2];
+    if (total > all.sequences)
+        fail(ErrorCode::Usage,
+             "the text has " + number(all.sequences) + " windows of " + number(all.seqLen) +
+                 " tokens, calibration, selection and evaluation need " + number(wanted[0]) + " + " + number(wanted[1]) +
+                 " + " + number(wanted[2]) + " = " + number(total) +
+                 ": give more text, or lower data.calibration_tokens, selection_tokens or evaluation_tokens",
+             {{"key", "data"}, {"found", number(all.sequences)}, {"expected", number(total)}});
+    const Deal chosen = deal(all, wanted);
     return {all.rows(chosen[0]), all.rows(chosen[1]), all.rows(chosen[2]), {{}, 0, all.seqLen}};
 }
 
 TokenWindows remainingWindows(const TokenWindows& all, const Slices& slices, std::int64_t tokens) {
-    const std::int64_t taken = slices.calibration.sequences + slices.selection.sequences + slices.evaluation.sequences;
-    std::vector<std::int64_t> left;
-    for (std::int64_t window = 0, i = 0; window < all.sequences; ++window)
-        if (i < taken && window == i * all.sequences / taken) // as splitSlices took them
-            ++i;
-        else
-            left.push_back(window);
+    constexpr std::int64_t kGuardTokens = 6400; // a document's length: what is trained on is then not what is measured on
+    const Deal chosen = deal(all, {slices.calibration.sequences, slices.selection.sequences, slices.evaluation.sequences});
+    const auto anything = windowsLeft(all, chosen, 0);
+    auto left = anything;
+    for (auto guard = kGuardTokens / all.seqLen; guard > 0; guard /= 2)
+        if (left = windowsLeft(all, chosen, guard); 2 * left.size() >= anything.size())
+            break; // short texts have less to spare
+    if (2 * left.size() < anything.size())
+        left = anything;
     if (left.empty())
         fail(ErrorCode::Usage,
              "distill.steps: the text has " + number(all.sequences) + " windows of " + number(all.seqLen) +
@@ -108,10 +137,10 @@ TokenWindows remainingWindows(const TokenWindows& all, const Slices& slices, std
              {{"key", "distill.steps"}, {"found", "0 windows"}, {"expected", "at least 1"}});
     const auto count = std::ssize(left);
     const auto wanted = tokens == 0 ? count : std::min(count, windowsFor(tokens, all.seqLen, "distill.tokens"));
-    std::vector<std::int64_t> chosen;
+    std::vector<std::int64_t> spread;
     for (std::int64_t i = 0; i < wanted; ++i)
-        chosen.push_back(left[static_cast<std::size_t>(i * count / wanted)]);
-    return all.rows(chosen);
+        spread.push_back(left[static_cast<std::size_t>(i * count / wanted)]);
+    return all.rows(spread);
 }
 
 } // namespace linnet::core

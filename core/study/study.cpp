@@ -248,7 +248,7 @@ private:
 Result<Json> runStudy(const StudyOptions& options, const Control& control) {
     return guarded([&] {
         if (!options.teacher->mixers().empty())
-            fail(ErrorCode::Unsupported, "a study needs a teacher; " + options.teacher->files().path.string() + " is a converted model", {{"option", "--model"}});
+            fail(ErrorCode::Unsupported, "--model: " + std::to_string(options.teacher->mixers().size()) + " of its layers are converted already; a study needs the teacher that it came from", {{"option", "--model"}});
         StudyOptions own = options;
         own.seeds = std::max<std::int64_t>(1, own.seeds);
         return Study(own, control).run();

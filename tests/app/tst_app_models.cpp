@@ -271,7 +271,9 @@ private Q_SLOTS:
         QTemporaryDir folder;
         QVERIFY(QDir(folder.path()).mkdir(QStringLiteral("checkpoints")));
         const QByteArray layer = R"({"layer": 3, "residual": 0.25, "heads": [{"half_life": null, "beta": 0.2, "histogram_taps": true, "residual": 0.5,
-            "tried": [{"half_life": 8, "beta": 0.2, "query_scale": 2, "negated_values": true, "fold_bias": false, "residual": 0.6}, 7, {"half_life": null, "beta": 0.2, "histogram_taps": true, "residual": 0.5}, {"half_life": 2}]}, "odd"], "new": 1})";
+            "tried": [
+            {"half_life": 8, "beta": 0.2, "query_scale": 2, "negated_values": true, "fold_bias": false, "residual": 0.6}, 7,
+            {"half_life": null, "beta": 0.2, "histogram_taps": true, "residual": 0.5}, {"half_life": 2}]}, "odd"], "new": 1})";
         const auto write = [&](const QString& name, const QByteArray& text) {
             QFile file(folder.filePath(name));
             return file.open(QIODevice::WriteOnly) && file.write(text) == text.size();

@@ -233,16 +233,16 @@ private Q_SLOTS:
         QTest::newRow("eval, teacher") << "eval run --teacher llama --data text.txt --tokens 256 --seq-len 32" << "kl_to_teacher top1_agreement";
         QTest::newRow("eval, word") << "eval exported --data short.txt --convention word --seq-len 32" << "loss perplexity convention tokens";
         QTest::newRow("eval, own samples") << "eval llama --data self:2 --seq-len 32" << "loss perplexity";
-        const QString selection = "method unit ranking.3.layer ranking.3.score kept_layers curve teacher_perplexity cache_length ";
-        const QString curve = selection + "curve.0.kept curve.0.perplexity curve.0.loss curve.0.kl curve.0.cache_bytes curve.4.kept";
+        const QString chosen = "method unit ranking.1.layer ranking.1.score kept_layers curve teacher_perplexity cache_length "; // greedy and restore rank what they need
+        const QString selection = chosen + "ranking.3.layer ranking.3.score ", curve = "curve.0.kept curve.0.perplexity curve.0.loss curve.0.kl curve.0.cache_bytes curve.4.kept";
         QTest::newRow("select") << "select llama --method bypass --keep 2 --data text.txt --tokens 128 --seq-len 32" << selection + "kept_layers.1";
         for (const char* method : {"kl", "greedy", "restore", "ga-s2"})
-            QTest::addRow("select, %s", method) << QString("select llama --recipe recipe.json --method %1 --keep 2").arg(method) << curve + " kept_layers.1";
-        QTest::newRow("select, starts only") << "select llama --recipe recipe.json --method kl --keep 1 --steps 0" << curve + " kept_layers.0";
+            QTest::addRow("select, %s", method) << QString("select llama --recipe recipe.json --method %1 --keep 2").arg(method) << chosen + curve + " kept_layers.1";
+        QTest::newRow("select, starts only") << "select llama --recipe recipe.json --method kl --keep 1 --steps 0" << selection + curve + " kept_layers.0";
         QTest::newRow("select, score") << "select llama --recipe recipe.json --method score --keep 1 --tokens 64" << selection + "kept_layers.0";
-        QTest::newRow("select, a recipe's rule") << "select llama --recipe greedy.json" << curve + " kept_layers.1";
+        QTest::newRow("select, a recipe's rule") << "select llama --recipe greedy.json" << chosen + curve + " kept_layers.1";
         QTest::newRow("select, cache") << "select llama --recipe recipe.json --method bypass --max-cache 400KiB@2048" << selection;
-        QTest::newRow("select, quality") << "select llama --recipe recipe.json --method kl --max-ppl 1000" << curve;
+        QTest::newRow("select, quality") << "select llama --recipe recipe.json --method kl --max-ppl 1000" << selection + curve;
         QTest::newRow("select, pins") << "select llama --recipe recipe.json --method kl --keep 2 --never 0 --always 3" << "ranking.1.layer kept_layers.1 curve.2.kept";
         for (const char* file : {"recipe", "budget", "stages"})
             QTest::addRow("estimate %s", file) << QString("estimate %1.json").arg(file) << "memory_bytes disk_bytes seconds tokens kept_layers converted_layers cache_bytes_at_32k";
@@ -322,7 +322,7 @@ private Q_SLOTS:
         for (const char* said : {"chosen by greedy", "drift", "distill", "residual folded", "rope", "peak memory"})
             QVERIFY2(converted.out.contains(said), said);
         const Json report = Json::parse(readFile(path("stages/report.json")).toStdString());
-        for (const char* key : {"selection.curve.4.cache_bytes", "selection.ranking.3.score", "treatments.0.part", "treatments.0.residual_folded", "treatments.0.residual_dropped"})
+        for (const char* key : {"selection.curve.4.cache_bytes", "selection.ranking.1.score", "treatments.0.part", "treatments.0.residual_folded", "treatments.0.residual_dropped"})
             QVERIFY2(find(report, key), key);
         QStringList names;
         for (const auto& stage : report["stages"])
@@ -442,7 +442,7 @@ private Q_SLOTS:
         row("study nowhere", "study --model llama --data study.jsonl", 2, "--out");
         row("study short text", "study --model llama --data rows.jsonl --out refused --quick", 2, "rows.jsonl");
         row("study absent text", "study --model llama --data absent.jsonl --out refused --quick", 1, "absent.jsonl");
-        row("study of a student", "study --model run --data study.jsonl --out refused --quick", 1, "run");
+        row("study of a student", "study --model run --data study.jsonl --out refused --quick", 1, "--model");
         row("select keep", "select llama --keep 9 --data text.txt --seq-len 32 --tokens 64", 2, "9");
         row("recipe new preset", "recipe new llama --preset nave --out x.json", 2, "nave");
         row("recipe new mixer", "recipe new llama --mixer magic --out x.json", 2, "magic");

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/convert/run_folder.h"
+#include "core/convert/select.h"
 #include "core/evaluate/evaluate_model.h"
 #include "tests/support/convert_fixtures.h"
 
@@ -116,7 +117,9 @@ private Q_SLOTS:
 
     void bypassRanking() { // against whole forwards without the shared prefix
         const auto slices = loadSlices(m_plain / "samples.safetensors");
-        const auto selection = orFail(selectLayers(*m_llama, "bypass", 2, slices.selection, {}));
+        Json measured = Json::object();
+        const Control control;
+        const auto selection = selectLayers(parseKeepRule("bypass:2"), SelectionJob{*m_llama, slices.selection, nullptr, nullptr, {}, {}, false, measured, [] {}, control});
         QCOMPARE(selection.kept, m_report.keptLayers);
         const double whole = orFail(evaluateChunked(*m_llama, slices.selection)).loss;
         double previous = -INFINITY;
@@ -328,7 +331,6 @@ private Q_SLOTS:
         QTest::newRow("other hash") << "hash" << "0123456789abcdef";
         QTest::newRow("no text") << "text" << "no-such-text.txt";
         QTest::newRow("too few tokens") << "tokens" << "token";
-        QTest::newRow("method of later") << "method" << "greedy";
         QTest::newRow("layer out of range") << "layer" << "9";
         QTest::newRow("head out of range") << "head" << "77";
         QTest::newRow("student as teacher") << "student" << "already";
@@ -345,8 +347,6 @@ private Q_SLOTS:
             wanted.dataText = {run("no-such-text.txt").string()};
         else if (change == "tokens")
             wanted.calibrationTokens = 100'000'000;
-        else if (change == "method")
-            wanted.keep = parseKeepRule("greedy:2");
         else if (change == "layer")
             wanted.keep = parseKeepRule("layers:0,9");
         else if (change == "head")

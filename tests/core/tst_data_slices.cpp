@@ -54,12 +54,13 @@ void DataSlices::roundTrip() {
     QFETCH(int, evaluation);
     QTemporaryDir folder;
     const auto file = folder.filePath("samples.safetensors").toStdString();
-    const Slices slices = {windows(calibration, 16, 0), windows(selection, 16, 5), windows(evaluation, 16, 151'935)};
+    const Slices slices = {windows(calibration, 16, 0), windows(selection, 16, 5), windows(evaluation, 16, 151'935), windows(1, 16, 77)};
     saveSlices(file, slices);
     const Slices read = loadSlices(file);
     QCOMPARE(read.calibration.hash(), slices.calibration.hash());
     QCOMPARE(read.selection.hash(), slices.selection.hash());
     QCOMPARE(read.evaluation.hash(), slices.evaluation.hash());
+    QCOMPARE(read.training.hash(), slices.training.hash());
 }
 
 void DataSlices::packageReadsOurs() {
@@ -67,7 +68,7 @@ void DataSlices::packageReadsOurs() {
         QSKIP("LINNET_ORACLE_PYTHON is not set: no safetensors package to compare with");
     QTemporaryDir folder;
     const auto file = folder.filePath("samples.safetensors");
-    saveSlices(file.toStdString(), {windows(2, 3, 100'000), {}, windows(1, 3, 1)});
+    saveSlices(file.toStdString(), {windows(2, 3, 100'000), {}, windows(1, 3, 1), {}});
     const char* script = "import sys\nfrom safetensors.numpy import load_file\n"
                          "for k, v in sorted(load_file(sys.argv[1]).items()): print(k, v.dtype, v.tolist())";
     QCOMPARE(python(script, file), QByteArray("calibration int32 [[100000, 107919, 115838], [123757, 131676, 139595]]\n"

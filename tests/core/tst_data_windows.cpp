@@ -58,6 +58,7 @@ private slots:
     void tooShort();
     void hashAndRows();
     void slices_data();
+    void trainingKeepsItsDistance();
     void slices();
     void smallCounts();
     void tooFewWindows();
@@ -196,6 +197,25 @@ void DataWindows::handCase() {
     QCOMPARE(numbersIn(slices.calibration), (std::vector<std::int64_t>{0, 3, 4, 7}));
     QCOMPARE(numbersIn(slices.selection), (std::vector<std::int64_t>{1, 5}));
     QCOMPARE(numbersIn(slices.evaluation), (std::vector<std::int64_t>{2, 6}));
+}
+
+// What is trained on is no neighbour of what is measured on where the text is long enough; nothing is used twice.
+void DataWindows::trainingKeepsItsDistance() {
+    const auto all = numbered(4000, 64);
+    const auto slices = splitSlices(all, 64 * 40, 64 * 3, 64 * 5);
+    const auto training = numbersIn(remainingWindows(all, slices, 0));
+    QVERIFY(training.size() > 2000);
+    for (const auto* slice : {&slices.selection, &slices.evaluation})
+        for (const auto measured : numbersIn(*slice))
+            for (const auto trained : training)
+                QVERIFY(std::abs(measured - trained) > 100); // 6400 tokens
+    for (const auto window : numbersIn(slices.calibration))
+        QVERIFY(std::ranges::find(training, window) == training.end());
+    QCOMPARE(numbersIn(remainingWindows(all, slices, 64 * 7)).size(), std::size_t(7));
+    const auto shortText = numbered(12, 64); // nothing to spare: disjoint is all that can be had
+    const auto few = splitSlices(shortText, 64 * 4, 64, 64);
+    QCOMPARE(remainingWindows(shortText, few, 0).sequences, std::int64_t(6));
+    QVERIFY(!guarded([&] { return remainingWindows(shortText, splitSlices(shortText, 64 * 10, 64, 64), 0); }));
 }
 
 QTEST_APPLESS_MAIN(DataWindows)
