@@ -239,7 +239,8 @@ Report Pipeline::report() {
     report.run = m_run.path();
     report.keptLayers = m_kept;
     report.convertedLayers = m_converted;
-    for (const char* name : {"data", "profile", "starts", "align", "select", "drift", "distill", "evaluate"})
+    const bool chosenFirst = m_recipe.keep.kind != KeepRule::Kind::Method || bankFor(m_recipe.keep.method) != BankKind::Aligned;
+    for (const char* name : {"data", "profile", "starts", chosenFirst ? "select" : "align", chosenFirst ? "align" : "select", "drift", "distill", "evaluate"})
         if (done(name)) {
             const Json& json = m_run.state()["stages"][name];
             const auto number = [&](const char* key) { return json.contains(key) ? std::optional(json[key].get<double>()) : std::nullopt; };

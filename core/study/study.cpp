@@ -134,8 +134,8 @@ private:
         return m_measures.at(seqLen);
     }
 
-    void addRow(const std::string& method, std::int64_t seed, std::int64_t seqLen, const SetName& set, const Layers& kept, const Json& measured, double seconds) {
-        Json row{{"method", method}, {"seed", seed}, {"seq_len", seqLen}, {"layers", set.layers}, {"share", set.share}, {"kept_layers", kept}};
+    void addRow(const std::string& method, const std::string& bank, std::int64_t seed, std::int64_t seqLen, const SetName& set, const Layers& kept, const Json& measured, double seconds) {
+        Json row{{"method", method}, {"bank", bank}, {"seed", seed}, {"seq_len", seqLen}, {"layers", set.layers}, {"share", set.share}, {"kept_layers", kept}};
         row.update(measured);
         row["student_seconds"] = seconds; // what was made for this row alone: drift, distillation; the first row of a bank has the bank's too
         m_results.addRow(row);
@@ -145,29 +145,30 @@ private:
     void teacher(std::int64_t seqLen) {
         const SetName all{"all", 100};
         const auto id = seqLen == m_scale.seqLen ? std::string("teacher") : "teacher@" + std::to_string(seqLen);
-        if (m_results.has(StudyResults::keyOf(id, 0, all.layers, all.share))) {
+        if (m_results.has(StudyResults::keyOf(id, 0, all.layers, all.share), keptOfSet(all), {})) {
             ++m_done;
             return;
         }
         begin(id);
-        addRow(id, 0, seqLen, all, keptOfSet(all), measureOf(seqLen).measure({}), 0);
+        addRow(id, {}, 0, seqLen, all, keptOfSet(all), measureOf(seqLen).measure({}), 0);
     }
 
     void rows(const StudyMethod& method, std::int64_t seed, const std::vector<SetName>& sets) {
         Recipe recipe = method.recipe;
         recipe.seed = static_cast<std::uint64_t>(seed);
+        const auto bank = StudyStudents::bankName(recipe);
         bool grown = false;
         for (const auto& set : sets) {
-            if (m_results.has(StudyResults::keyOf(method.id, seed, set.layers, set.share))) {
+            const auto kept = keptOfSet(set);
+            if (m_results.has(StudyResults::keyOf(method.id, seed, set.layers, set.share), kept, bank)) {
                 ++m_done;
                 continue;
             }
             begin(method.id + ", seed " + std::to_string(seed) + ", " + set.text() + " %");
-            const auto kept = keptOfSet(set);
             const auto start = Clock::now();
             const Mixers student = m_students.student(recipe, m_slices.at(recipe.seqLen), converted(kept));
             const double seconds = secondsSince(start);
-            addRow(method.id, seed, recipe.seqLen, set, kept, measureOf(recipe.seqLen).measure(student), seconds);
+            addRow(method.id, bank, seed, recipe.seqLen, set, kept, measureOf(recipe.seqLen).measure(student), seconds);
             grown = true;
         }
         if (grown)
@@ -176,13 +177,14 @@ private:
 
     // A method's layers for every share: one ranking, which later choices take up again.
     void select(const std::string& method, const std::string& bankOf) {
-        if (m_results.part("selections", method)) {
+        const bool measured = bankFor(method) != BankKind::None;
+        const auto bankName = measured ? StudyStudents::bankName(m_plan.method(bankOf).recipe) : std::string();
+        if (const Json* known = m_results.part("selections", method); known && m_results.madeOn(*known, bankName)) {
             ++m_done;
             return;
         }
         begin("selection by " + method);
         const auto& slices = m_slices.at(m_scale.seqLen);
-        const bool measured = bankFor(method) != BankKind::None;
         const Mixers bank = measured ? m_students.computed(m_students.bank(m_plan.method(bankOf).recipe, slices.calibration)) : Mixers();
         const Profile* profile = method == "score" ? &m_students.profile(slices.calibration) : nullptr;
         const auto start = Clock::now();
@@ -197,6 +199,7 @@ private:
         result.erase("kept_layers");
         result.erase("curve");
         result["kept"] = kept;
+        result["bank"] = bankName;
         result["seconds"] = secondsSince(start);
         m_results.setPart("selections", method, result);
         ++m_done;

@@ -33,7 +33,7 @@ StudyResults::StudyResults(std::filesystem::path folder, const Json& head, const
         for (const char* key : {"rows", "selections", "banks", "timing"})
             m_json[key] = before.at(key);
         for (const auto& row : m_json["rows"])
-            m_keys.insert(keyOfRow(row));
+            m_rows.emplace(keyOfRow(row), m_rows.size());
     } catch (const Json::exception& error) {
         fail(ErrorCode::Malformed, file.string() + ": not a study's results: " + error.what(), {{"file", file.string()}});
     }
@@ -43,9 +43,26 @@ std::string StudyResults::keyOf(const std::string& method, std::int64_t seed, co
     return method + "/" + std::to_string(seed) + "/" + layers + "/" + std::to_string(share);
 }
 
+bool StudyResults::madeOn(const Json& entry, const std::string& bank) const {
+    if (const auto own = entry.find("bank"); own != entry.end())
+        return *own == bank;
+    return bank.empty() || m_json.at("banks").contains(bank); // results of before entries named their bank
+}
+
+bool StudyResults::has(const std::string& key, const std::vector<std::int64_t>& kept, const std::string& bank) const {
+    const auto found = m_rows.find(key);
+    if (found == m_rows.end())
+        return false;
+    const Json& row = m_json.at("rows")[found->second];
+    return row.at("kept_layers") == kept && madeOn(row, bank);
+}
+
 void StudyResults::addRow(const Json& row) {
-    m_json["rows"].push_back(row);
-    m_keys.insert(keyOfRow(row));
+    const auto [place, fresh] = m_rows.emplace(keyOfRow(row), m_rows.size());
+    if (fresh)
+        m_json["rows"].push_back(row);
+    else
+        m_json["rows"][place->second] = row;
     save();
 }
 

@@ -4,7 +4,8 @@
 #include "core/base/json.h"
 
 #include <filesystem>
-#include <set>
+#include <map>
+#include <vector>
 
 namespace linnet::core {
 
@@ -14,8 +15,10 @@ public:
     StudyResults(std::filesystem::path folder, const Json& head, const Json& tables);
 
     static std::string keyOf(const std::string& method, std::int64_t seed, const std::string& layers, std::int64_t share);
-    bool has(const std::string& key) const { return m_keys.contains(key); }
-    void addRow(const Json& row); // and saves
+    // Is there a row of the same layers and bank? One of before a recipe's change is as good as none.
+    bool has(const std::string& key, const std::vector<std::int64_t>& kept, const std::string& bank) const;
+    bool madeOn(const Json& entry, const std::string& bank) const; // a row or a selection
+    void addRow(const Json& row); // in place of its predecessor; and saves
     const Json* part(const std::string& list, const std::string& name) const; // "selections" "greedy"; null where it is not there
     void setPart(const std::string& list, const std::string& name, const Json& value); // and saves
     const Json& json() const { return m_json; }
@@ -25,7 +28,7 @@ public:
 private:
     std::filesystem::path m_folder;
     Json m_json;
-    std::set<std::string> m_keys;
+    std::map<std::string, std::size_t> m_rows; // by key
 };
 
 } // namespace linnet::core

@@ -20,11 +20,13 @@ Recipe bankRecipe(Recipe recipe) { // less what comes after alignment
     return recipe;
 }
 
-std::string bankName(const Recipe& recipe) {
+} // namespace
+
+std::string StudyStudents::bankName(const Recipe& recipe) {
+    if (recipe.preset == "sliding-window")
+        return {};
     return recipe.preset + "-" + std::to_string(recipe.align.steps) + "-" + std::to_string(recipe.seqLen) + "-" + recipeHash(bankRecipe(recipe));
 }
-
-} // namespace
 
 StudyStudents::StudyStudents(const Model& teacher, std::filesystem::path folder, const std::vector<Recipe>& keep, const Control& control)
     : m_teacher(teacher), m_folder(std::move(folder)), m_control(control) {

@@ -14,6 +14,8 @@ public:
     // `keep`: recipes whose banks stay on disk while the study lasts; others do until another one is asked for.
     StudyStudents(const Model& teacher, std::filesystem::path folder, const std::vector<Recipe>& keep, const Control& control);
 
+    // Says all that the layers depend on but the teacher and the text; "" where nothing is made (sliding window).
+    static std::string bankName(const Recipe& recipe);
     // Every layer of the recipe's start and alignment, float32 on the teacher's device. A stopped one goes on where it was.
     const Mixers& bank(const Recipe& recipe, const TokenWindows& calibration);
     // Of some layers, in the teacher's dtype: bank, drift and distillation as the recipe says.

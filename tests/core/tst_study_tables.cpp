@@ -293,6 +293,44 @@ private Q_SLOTS:
             QCOMPARE(row["seconds"].get<double>() >= 0, removed.contains(keyOf(row)));
     }
 
+    // A row of another recipe, or of other layers, is measured again; rows of before rows named their bank count where their bank is known.
+    void whatHasChangedIsMeasuredAgain() {
+        fs::create_directories(path("changed"));
+        Json changed = m_whole;
+        std::set<std::string> stale;
+        const auto banks = changed["banks"];
+        changed["banks"] = Json::object();
+        for (const auto& [name, seconds] : banks.items())
+            if (!name.starts_with("reference-"))
+                changed["banks"][name] = seconds;
+        for (auto& row : changed["rows"]) {
+            const auto method = row["method"].get<std::string>();
+            row["seconds"] = -1;
+            if (method == "naive" && row["layers"] == "even")
+                row["bank"] = "naive-of-another-recipe";
+            else if (method == "zero-gate" && row["layers"] == "chosen")
+                row["kept_layers"] = {3};
+            else if (method != "published" && method != "closed-form")
+                continue;
+            else
+                row.erase("bank");
+            if (method != "closed-form")
+                stale.insert(keyOf(row));
+        }
+        writeFileAtomically(path("changed/results.json"), changed.dump());
+        const auto results = study("changed");
+        QVERIFY2(results, qPrintable(messageOf(results)));
+        QCOMPARE((*results)["rows"].size(), m_whole["rows"].size());
+        for (const auto& row : (*results)["rows"])
+            QVERIFY2((row["seconds"].get<double>() >= 0) == stale.contains(keyOf(row)), qPrintable(QString::fromStdString(keyOf(row))));
+        QVERIFY(stale.size() > 4);
+        auto found = numbersOf(*results), expected = numbersOf(m_whole);
+        for (auto* rows : {&found, &expected})
+            for (auto& [key, row] : *rows)
+                row.erase("bank");
+        QVERIFY(found == expected);
+    }
+
     void stopsAndGoesOn() {
         for (const int reports : {3, 90, 400}) { // in a selection's bank, in rows, in a later bank
             std::stop_source source;

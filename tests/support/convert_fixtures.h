@@ -33,6 +33,8 @@ public:
         recipe.keep = core::parseKeepRule(keep);
         recipe.align.steps = 16;
         recipe.align.batch = 4;
+        if (recipe.align.lr == recipe.align.lrNew) // ours: what suits a teacher of 4 narrow layers
+            recipe.align.lr = recipe.align.lrNew = 3e-3;
         recipe.device = "cpu";
         recipe.seed = 3;
         return recipe;
