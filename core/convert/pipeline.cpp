@@ -132,8 +132,9 @@ void Pipeline::drift() {
         m_run.dropMetrics(-1, 0, "drift"); // it begins anew, from the aligned layers
         Mixers student = converted(loadMixers(alignedFile()));
         DriftJob job{*m_teacher, m_recipe, m_slices.calibration, m_control, 0, {}, {}};
-        job.onMetric = [&](const MetricRow& measured) { metric(measured); };
+        job.onMetric = [&](const MetricRow& measured) { keepMetric(measured); };
         job.onLog = [&](const std::string& line) { m_run.log(line); };
+        job.budget = memoryBudget();
         job.ridge = m_recipe.align.steps == 0 ? 1e-3 : 1e-2; // a closed form has more to gain, and less to lose
         correctDrift(job, student);
         saveLinearLayers(driftedFile(), student);
@@ -163,7 +164,7 @@ void Pipeline::distill() {
             line.stage = "distill";
             line.step = row.step, line.tokens = row.tokens, line.loss = row.loss, line.lr = row.lr;
             line.gradNorm = row.gradNorm, line.tokensPerSecond = row.tokensPerSecond;
-            metric(line);
+            keepMetric(line);
         };
         job.save = [&](const DistillState& current) { m_run.saveDistill(current); };
         const at::AutoGradMode gradients(true);
@@ -177,7 +178,7 @@ void Pipeline::distill() {
     });
 }
 
-void Pipeline::metric(const MetricRow& measured) {
+void Pipeline::keepMetric(const MetricRow& measured) {
     MetricRow row = measured;
     row.time = m_run.secondsSoFar();
     m_run.appendMetric(row);
@@ -239,7 +240,7 @@ Report Pipeline::report() {
     report.run = m_run.path();
     report.keptLayers = m_kept;
     report.convertedLayers = m_converted;
-    const bool chosenFirst = m_recipe.keep.kind != KeepRule::Kind::Method || bankFor(m_recipe.keep.method) != BankKind::Aligned;
+    const bool chosenFirst = measuredOn() != BankKind::Aligned;
     for (const char* name : {"data", "profile", "starts", chosenFirst ? "select" : "align", chosenFirst ? "align" : "select", "drift", "distill", "evaluate"})
         if (done(name)) {
             const Json& json = m_run.state()["stages"][name];

@@ -29,7 +29,7 @@ private:
     void distill();
     void evaluate();
     Report report();
-    void metric(const MetricRow& measured); // to the run folder and whoever listens
+    void keepMetric(const MetricRow& measured); // to the run folder and whoever listens
     void measure(const std::string& name, const Mixers& mixers);
     void noteTreatments();
     std::vector<Treatment> treatments() const;
@@ -50,11 +50,12 @@ private:
     Mixers computed(Mixers mixers) const; // in the teacher's dtype
 
     // pipeline_bank.cpp: starts and alignment of some layers, and the cache of whole banks
+    BankKind measuredOn() const;
     void select(BankKind measuredOn);
     void alignLayers();
     void makeLayers(const Recipe& recipe, const std::filesystem::path& file, Json& report);
     void alignByLayer(const Recipe& recipe, const std::filesystem::path& file);
-    LinearLayer startAndAlign(const Recipe& recipe, std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, Mixers& naive);
+    LinearLayer startAndAlign(const Recipe& recipe, std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, const OutputMetric* metric, Mixers& naive);
     std::filesystem::path bankCache() const; // "" without one
     bool takeBank();
     void keepBank() const;

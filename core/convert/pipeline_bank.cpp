@@ -14,13 +14,21 @@ constexpr std::size_t kCachedBanks = 4;
 
 } // namespace
 
+// What the keep rule is measured on; a perplexity budget wants students whatever ranks the layers.
+BankKind Pipeline::measuredOn() const {
+    const auto& keep = m_recipe.keep;
+    if (keep.kind != KeepRule::Kind::Method)
+        return BankKind::None;
+    const auto bank = bankFor(keep.method);
+    return bank == BankKind::None && keep.budget == KeepRule::Budget::Perplexity ? BankKind::Aligned : bank;
+}
+
 // Rules that need no student are settled before alignment; a rule that measures on mixers makes the bank that it measures on first.
 void Pipeline::select(BankKind measuredOn) {
     const auto layers = m_teacher->config().layers;
-    const bool ruled = m_recipe.keep.kind == KeepRule::Kind::Method;
-    if ((ruled ? bankFor(m_recipe.keep.method) : BankKind::None) != measuredOn) {
+    if (this->measuredOn() != measuredOn) {
         if (measuredOn == BankKind::None) { // not yet known: every layer that may be converted is made
-            m_bank = bankFor(m_recipe.keep.method) == BankKind::Aligned || m_options.wholeBank;
+            m_bank = this->measuredOn() == BankKind::Aligned || m_options.wholeBank;
             for (std::int64_t l = 0; l < layers; ++l)
                 if (!m_recipe.never.contains(l))
                     m_aligned.push_back(l);
@@ -120,7 +128,7 @@ void Pipeline::makeLayers(const Recipe& recipe, const std::filesystem::path& fil
     report["tokens"] = m_slices.calibration.tokens();
 }
 
-LinearLayer Pipeline::startAndAlign(const Recipe& recipe, std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, Mixers& naive) {
+LinearLayer Pipeline::startAndAlign(const Recipe& recipe, std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, const OutputMetric* metric, Mixers& naive) {
     const auto moments = inputMoments(capture.x);
     ClosedFormFit fit;
     LayerContext context{*m_teacher, weights, layer, recipe, capture, moments, m_profile ? &*m_profile : nullptr};
@@ -146,7 +154,8 @@ LinearLayer Pipeline::startAndAlign(const Recipe& recipe, std::int64_t layer, co
     const auto index = std::lower_bound(m_aligned.begin(), m_aligned.end(), layer) - m_aligned.begin();
     const double total = static_cast<double>(recipe.align.steps) * static_cast<double>(m_aligned.size());
     AlignJob job{*m_teacher, layer, recipe, capture.x, capture.target, {}, {}, {}};
-    job.onMetric = [&](const MetricRow& measured) { metric(measured); };
+    job.metric = metric;
+    job.onMetric = [&](const MetricRow& measured) { keepMetric(measured); };
     job.save = [&](const AlignState& current) { m_run.saveAlign(layer, current); };
     job.onStep = [&](std::int64_t step, double) {
         m_control.report("align", static_cast<double>(index * recipe.align.steps + step), total,
@@ -175,6 +184,9 @@ void Pipeline::alignByLayer(const Recipe& recipe, const std::filesystem::path& f
     at::Tensor hidden = at::empty({N, ids.size(1), config.hiddenSize}, at::TensorOptions(m_teacher->device()).dtype(m_teacher->dtype()));
     for (std::int64_t n = 0; n < N && last >= 0; n += kCaptureBatch)
         hidden.narrow(0, n, std::min(kCaptureBatch, N - n)).copy_(m_teacher->embed(ids.narrow(0, n, std::min(kCaptureBatch, N - n))));
+    std::vector<OutputMetric> metrics;
+    if (recipe.align.loss == "kl_metric" && recipe.align.steps > 0 && last >= 0)
+        metrics = outputMetrics(*m_teacher, metricWindows(m_slices.calibration, m_teacher->device()), recipe.seed, m_control);
     for (std::int64_t l = 0; l <= last; ++l) {
         const auto weights = m_teacher->layer(l);
         LayerCapture capture;
@@ -200,7 +212,7 @@ void Pipeline::alignByLayer(const Recipe& recipe, const std::filesystem::path& f
         }
         if (!capture.x.defined())
             continue;
-        made[l] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), startAndAlign(recipe, l, *weights, capture, naive)};
+        made[l] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), startAndAlign(recipe, l, *weights, capture, metrics.empty() ? nullptr : &metrics[static_cast<std::size_t>(l)], naive)};
         saveLinearLayers(file, made);
         m_run.removeAlign(l);
     }

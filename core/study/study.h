@@ -25,9 +25,9 @@ struct StudyOptions {
     std::string version, command; // for the head of results.md
 };
 
-// What results.json holds: head{teacher, corpus, scale, device, ..}, tables[], rows[], selections{}, banks{}, conversion{}. A row: method,
-// seed, seq_len, layers (all, even, a selection method, none), share, kept_layers[], loss, ratio (perplexity / the teacher's), log_ratio,
-// log_ratio_se, kl, kl_se, top1, seconds. Refuses an OUT of another teacher, text, device or scale.
+// What results.json holds: head{teacher, corpus, scale, device, ..}, tables[], rows[], selections{}, banks{}, timing{}. A row: method, bank
+// (its name has the recipe's hash), seed, seq_len, layers (all, even, a selection method, none), share, kept_layers[], loss, ratio (perplexity
+// / the teacher's), log_ratio, log_ratio_se, kl, kl_se, top1, seconds. Refuses an OUT of another teacher, text, device or scale.
 Result<Json> runStudy(const StudyOptions& options, const Control& control);
 
 std::string studyTables(const Json& results); // results.md

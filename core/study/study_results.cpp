@@ -32,6 +32,7 @@ StudyResults::StudyResults(std::filesystem::path folder, const Json& head, const
                      {{"option", "--out"}, {"file", file.string()}, {"key", key}, {"found", before.at("head").at(key).dump()}, {"expected", head.at(key).dump()}});
         for (const char* key : {"rows", "selections", "banks", "timing"})
             m_json[key] = before.at(key);
+        m_banks = m_json["banks"];
         for (const auto& row : m_json["rows"])
             m_rows.emplace(keyOfRow(row), m_rows.size());
     } catch (const Json::exception& error) {
@@ -46,7 +47,7 @@ std::string StudyResults::keyOf(const std::string& method, std::int64_t seed, co
 bool StudyResults::madeOn(const Json& entry, const std::string& bank) const {
     if (const auto own = entry.find("bank"); own != entry.end())
         return *own == bank;
-    return bank.empty() || m_json.at("banks").contains(bank); // results of before entries named their bank
+    return bank.empty() || m_banks.contains(bank); // results from before entries named their bank
 }
 
 bool StudyResults::has(const std::string& key, const std::vector<std::int64_t>& kept, const std::string& bank) const {

@@ -28,6 +28,7 @@ public:
 private:
     std::filesystem::path m_folder;
     Json m_json;
+    Json m_banks = Json::object();             // those of before
     std::map<std::string, std::size_t> m_rows; // by key
 };
 

@@ -146,7 +146,7 @@ private Q_SLOTS:
 
     void everyMethodConverts_data() {
         QTest::addColumn<QString>("rule");
-        for (const char* rule : {"greedy:2", "restore:2", "ga-s2:2", "score:2", "kl:ppl=1000", "kl:cache=100000@64"})
+        for (const char* rule : {"greedy:2", "restore:2", "ga-s2:2", "score:2", "kl:ppl=1000", "bypass:ppl=1000", "kl:cache=100000@64"})
             QTest::newRow(rule) << rule;
     }
     void everyMethodConverts() {
@@ -159,6 +159,17 @@ private Q_SLOTS:
         QVERIFY2(report, qPrintable(messageOf(report)));
         QCOMPARE(report->keptLayers.size() + report->convertedLayers.size(), std::size_t(4));
         QVERIFY(std::isfinite(report->evaluation.at("student").loss));
+    }
+
+    void alignsInTheMetricOfTheNextLayers() {
+        Recipe wanted = recipe("layers:0,1");
+        wanted.align.loss = "kl_metric";
+        wanted.align.drift = "align";
+        wanted.align.driftSteps = 2;
+        wanted.distill.steps = 0;
+        const auto report = convert(wanted, run("metric"), {}, {});
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        QVERIFY(*report->evaluation.at("student").klToTeacher < *report->evaluation.at("naive").klToTeacher);
     }
 
     void closedFormBeatsTheNaiveCopy() { // by far, before any step
