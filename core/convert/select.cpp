@@ -164,7 +164,7 @@ Selection selectLayers(const KeepRule& rule, const SelectionJob& job) {
         if (!job.never.contains(l) && !job.always.contains(l))
             freeLayers.push_back(l);
     auto steps = std::ssize(freeLayers);
-    if (!byPerplexity) // the curve's rest follows the layers' own costs
+    if (!curve)
         steps = rule.method == "greedy" ? range.most - wanted : wanted - range.least;
     SelectionMeter meter(job, bank);
     const RankingTask task{job, meter, std::move(freeLayers), steps};
