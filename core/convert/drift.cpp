@@ -156,7 +156,7 @@ private:
             fail(ErrorCode::Internal, "drift: the readouts of layer " + std::to_string(l) + " are not finite; try a lower align.lr", {{"key", "align.lr"}});
         if (size == 0) // nothing to fit
             return;
-        G.diagonal().add_(m_job.ridge * size);
+        G.diagonal().add_(m_job.ridge.value_or(m_job.recipe.align.steps == 0 ? 1e-3 : 1e-2) * size);
         LinearLayer refitted = layer;
         refitted.oProj = layer.oProj.clone();
         const AlignLocks locks(refitted, m_recipe, l, m_shape.headDim);

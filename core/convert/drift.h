@@ -13,7 +13,9 @@ struct DriftJob {
     const Recipe& recipe; // align.drift: refit | align, align.driftSteps
     const TokenWindows& calibration;
     const Control& control;
-    double ridge = 1e-2; // of refit, towards the present o_proj, share of the mean diagonal
+    // Of refit, towards the present o_proj, share of the mean diagonal. Unset: 1e-2 after alignment; 1e-3 for a closed form, which has more to
+    // gain and less to lose.
+    std::optional<double> ridge{};
     // Stage "drift", step 0: refit, loss before and heldOutLoss after (of the held-out windows; of all where nothing is held out), neither
     // weighted. Steps 1 to driftSteps: align.
     std::function<void(const MetricRow&)> onMetric;

@@ -131,11 +131,10 @@ void Pipeline::drift() {
     stage("drift", [&](Json& report) {
         m_run.dropMetrics(-1, 0, "drift"); // it begins anew, from the aligned layers
         Mixers student = converted(loadMixers(alignedFile()));
-        DriftJob job{*m_teacher, m_recipe, m_slices.calibration, m_control, 0, {}, {}};
+        DriftJob job{*m_teacher, m_recipe, m_slices.calibration, m_control, {}, {}, {}};
         job.onMetric = [&](const MetricRow& measured) { keepMetric(measured); };
         job.onLog = [&](const std::string& line) { m_run.log(line); };
         job.budget = memoryBudget();
-        job.ridge = m_recipe.align.steps == 0 ? 1e-3 : 1e-2; // a closed form has more to gain, and less to lose
         correctDrift(job, student);
         saveLinearLayers(driftedFile(), student);
         report["steps"] = m_recipe.align.drift == "align" ? m_recipe.align.driftSteps : 0;

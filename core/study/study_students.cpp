@@ -90,7 +90,6 @@ Mixers StudyStudents::computed(const Mixers& mixers) const {
 
 void StudyStudents::correct(const Recipe& recipe, const TokenWindows& calibration, Mixers& student) const {
     DriftJob job{.teacher = m_teacher, .recipe = recipe, .calibration = calibration, .control = m_control, .onMetric = {}, .onLog = {}};
-    job.ridge = recipe.align.steps == 0 ? 1e-3 : 1e-2; // as Pipeline::drift
     job.budget = m_teacher.device().is_cuda() ? m_budget : 0;
     correctDrift(job, student);
 }

@@ -16,18 +16,6 @@ using namespace linnet::tests;
 
 namespace {
 
-// What must be the same in two runs of one recipe: everything but times, memory and the folder's name.
-Json numbersOf(const Report& report) {
-    Json json = reportToJson(report);
-    json.erase("run");
-    json.erase("peak_memory_bytes");
-    for (auto& stage : json["stages"])
-        stage.erase("seconds");
-    for (auto& [name, evaluation] : json["evaluation"].items())
-        evaluation.erase("seconds");
-    return json;
-}
-
 std::map<std::string, std::string> filesOf(const fs::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder))

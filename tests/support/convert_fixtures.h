@@ -60,6 +60,18 @@ inline std::string studentBytes(const std::filesystem::path& run) {
     return core::readTextFile(run / "checkpoints" / "student.safetensors");
 }
 
+// What must be the same in two runs of one recipe: everything but times, memory and the folder's name.
+inline core::Json numbersOf(const core::Report& report) {
+    core::Json json = core::reportToJson(report);
+    json.erase("run");
+    json.erase("peak_memory_bytes");
+    for (auto& stage : json["stages"])
+        stage.erase("seconds");
+    for (auto& [name, evaluation] : json["evaluation"].items())
+        evaluation.erase("seconds");
+    return json;
+}
+
 // Each line of a run's curves but for its times: no line twice, none missing.
 inline std::vector<std::string> curveOf(const std::filesystem::path& run) {
     std::vector<std::string> lines;
