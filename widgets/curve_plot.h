@@ -3,6 +3,7 @@
 
 #include "widgets/curve_series.h"
 #include "widgets/plot_widget.h"
+#include "widgets/run_look.h"
 
 #include <QElapsedTimer>
 #include <QTimer>
@@ -17,6 +18,21 @@ class QMouseEvent;
 
 namespace linnet::widgets {
 
+struct CurveLook {
+    QColor color;
+    Qt::PenStyle style = Qt::SolidLine;
+    double width = 1.5;           // 0: no line, the edge of a band for example
+    Marker marker = Marker::Disc; // on a few points of the line; on each where there are few
+    bool smooth = true;           // false: drawn as measured, whatever the smoothing
+    bool legend = true;
+};
+
+struct CurveValue { // of the point nearest to a cursor
+    QString id, name;
+    CurveLook look;
+    double x = 0, y = 0, smoothed = 0;
+};
+
 class CurvePlot : public PlotWidget {
     Q_OBJECT
 
@@ -28,7 +44,9 @@ public:
     ~CurvePlot() override;
 
     // An id that exists already only changes its looks. Curves are drawn in the order of their addition.
+    void addCurve(const QString& id, const QString& name, const CurveLook& look);
     void addCurve(const QString& id, const QString& name, const QColor& color, Qt::PenStyle style = Qt::SolidLine);
+    void setBand(const QString& lowId, const QString& highId); // tinted between two curves
     void removeCurve(const QString& id);
     // Unknown ids are ignored. y that is not finite (or, on a log axis, not positive) leaves a gap. See CurveSeries::append.
     void append(const QString& id, double x, double y);
@@ -44,9 +62,12 @@ public:
     void setLogY(bool log);
     void setWholeX(bool whole); // ticks at whole numbers only: x counts things
     void setSmoothing(double weight); // 0..0.99; the raw line stays behind at a quarter of its strength
+    void setClipOutliers(bool clip);  // y follows the 2 to 98 % quantiles of what is in view, and says so
     void addMark(double x, const QString& label);
     void clearMarks();
     void setCursor(std::optional<double> x); // one cursor shared by plots with the same x
+    std::optional<double> cursor() const { return m_cursor; }
+    std::vector<CurveValue> valuesAt(double x) const; // of the visible curves that reach over x
     void setView(double xFrom, double xTo, double yFrom, double yTo);
     void resetView(); // follows the data again
     bool followsData() const { return m_follows; }
@@ -71,6 +92,9 @@ protected:
     void restyle() override;
     bool eventFilter(QObject* watched, QEvent* event) override;
     void resizeEvent(QResizeEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override; // arrows: cursor (Shift: pan); + and - zoom, 0 resets
+    void focusInEvent(QFocusEvent* event) override;
+    void focusOutEvent(QFocusEvent* event) override;
 
 private:
     struct Curve;
@@ -89,6 +113,9 @@ private:
     void refresh();
     void follow();
     void fill(Curve& curve, double from, double to);
+    void draw(Curve& curve, QCPGraph* graph, bool smoothed, double from, double to);
+    void style(Curve& curve) const;
+    std::pair<double, double> quantiles(double from, double to) const;
     void userMoved();
     void rebuildLegend();
     void hoverAt(const QPointF& position);
@@ -104,7 +131,7 @@ private:
     QElapsedTimer m_sinceRefresh;
     QString m_emptyText;
     double m_smoothing = 0;
-    bool m_log = false, m_follows = true, m_refreshing = false, m_legendStale = false;
+    bool m_log = false, m_clip = false, m_clipped = false, m_follows = true, m_refreshing = false, m_legendStale = false;
     QCPLayer* m_overlay = nullptr;
 };
 

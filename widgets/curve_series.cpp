@@ -16,6 +16,7 @@ double Smoother::next(double value) {
 
 void CurveSeries::append(std::span<const double> x, std::span<const double> y) {
     const size_t count = std::min(x.size(), y.size());
+    size_t unchanged = m_x.size();
     for (size_t i = 0; i < count; ++i) {
         if (!std::isfinite(x[i]))
             continue;
@@ -23,6 +24,7 @@ void CurveSeries::append(std::span<const double> x, std::span<const double> y) {
             const auto keep = size_t(std::lower_bound(m_x.begin(), m_x.end(), x[i]) - m_x.begin());
             m_x.resize(keep);
             m_y.resize(keep);
+            unchanged = std::min(unchanged, keep);
             smoothAll();
         }
         m_x.push_back(x[i]);
@@ -30,11 +32,14 @@ void CurveSeries::append(std::span<const double> x, std::span<const double> y) {
         if (m_weight > 0)
             m_smoothed.push_back(m_smoother.next(y[i]));
     }
+    m_rawPyramid.update(m_y, unchanged);
+    m_smoothedPyramid.update(m_smoothed, unchanged);
 }
 
 void CurveSeries::clear() {
     m_x.clear();
     m_y.clear();
+    m_rawPyramid.update(m_y, 0);
     smoothAll();
 }
 
@@ -46,11 +51,12 @@ void CurveSeries::setSmoothing(double weight) {
 void CurveSeries::smoothAll() {
     m_smoother = Smoother(m_weight);
     m_smoothed.clear();
-    if (m_weight <= 0)
-        return;
-    m_smoothed.reserve(m_y.size());
-    for (const double value : m_y)
-        m_smoothed.push_back(m_smoother.next(value));
+    if (m_weight > 0) {
+        m_smoothed.reserve(m_y.size());
+        for (const double value : m_y)
+            m_smoothed.push_back(m_smoother.next(value));
+    }
+    m_smoothedPyramid.update(m_smoothed, 0);
 }
 
 std::pair<size_t, size_t> CurveSeries::indexRange(double from, double to) const {
@@ -68,39 +74,24 @@ size_t CurveSeries::nearest(double x) const {
     return right == m_x.size() || x - m_x[right - 1] <= m_x[right] - x ? right - 1 : right;
 }
 
-void envelope(std::span<const double> x, std::span<const double> y, size_t buckets, std::vector<double>& outX,
-              std::vector<double>& outY) {
-    const size_t count = x.size();
+void CurveSeries::envelope(bool ofSmoothed, size_t first, size_t last, size_t buckets, std::vector<double>& outX, std::vector<double>& outY) const {
+    const bool smooth = ofSmoothed && m_weight > 0;
+    const auto& values = smooth ? m_smoothed : m_y;
+    const auto& pyramid = smooth ? m_smoothedPyramid : m_rawPyramid;
+    const size_t count = last - first;
     buckets = std::clamp<size_t>(buckets, 1, std::max<size_t>(count, 1));
     outX.clear();
     outY.clear();
     outX.reserve(3 * buckets);
     outY.reserve(3 * buckets);
     for (size_t b = 0; b < buckets; ++b) {
-        const size_t begin = b * count / buckets, end = (b + 1) * count / buckets;
-        size_t low = end, high = end, gap = end;
-        double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
-        for (size_t i = begin; i < end; ++i) {
-            const double value = y[i];
-            if (!std::isfinite(value)) {
-                gap = std::min(gap, i);
-                continue;
-            }
-            if (value < lowest) {
-                lowest = value;
-                low = i;
-            }
-            if (value > highest) {
-                highest = value;
-                high = i;
-            }
-        }
-        size_t kept[] = {low, high, gap};
-        std::sort(std::begin(kept), std::end(kept));
+        const auto found = pyramid.extremes(values, first + b * count / buckets, first + (b + 1) * count / buckets);
+        size_t kept[] = {found.low, found.high, found.gap};
+        std::sort(std::begin(kept), std::end(kept)); // kNone last
         for (size_t k = 0; k < 3; ++k)
-            if (kept[k] < end && (k == 0 || kept[k] != kept[k - 1])) {
-                outX.push_back(x[kept[k]]);
-                outY.push_back(y[kept[k]]);
+            if (kept[k] != MinMaxPyramid::kNone && (k == 0 || kept[k] != kept[k - 1])) {
+                outX.push_back(m_x[kept[k]]);
+                outY.push_back(values[kept[k]]);
             }
     }
 }

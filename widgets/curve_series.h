@@ -1,6 +1,8 @@
 // One live curve: its points, the smoothed line and what of it fits a screen.
 #pragma once
 
+#include "widgets/min_max_pyramid.h"
+
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,18 +36,17 @@ public:
     // [first, last) of the points in [from, to] and one neighbour on each side, so that lines reach the edges.
     std::pair<size_t, size_t> indexRange(double from, double to) const;
     size_t nearest(double x) const; // index; the series must not be empty
+    // Of the points [first, last), at most about 3 for each bucket, in order: its lowest, its highest and, where there is one, its
+    // first gap. Extremes of the range are always among them.
+    void envelope(bool ofSmoothed, size_t first, size_t last, size_t buckets, std::vector<double>& outX, std::vector<double>& outY) const;
 
 private:
     void smoothAll();
 
     std::vector<double> m_x, m_y, m_smoothed;
+    MinMaxPyramid m_rawPyramid, m_smoothedPyramid;
     double m_weight = 0;
     Smoother m_smoother{0};
 };
-
-// At most about 3 points for each bucket, in order: its lowest, its highest and, where there is one, its first gap.
-// Extremes of the input are always among them.
-void envelope(std::span<const double> x, std::span<const double> y, size_t buckets, std::vector<double>& outX,
-              std::vector<double>& outY);
 
 } // namespace linnet::widgets

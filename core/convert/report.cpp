@@ -1,6 +1,7 @@
 #include "core/convert/convert.h"
 
 #include "core/base/files.h"
+#include "core/convert/run_watch.h"
 
 #include <sstream>
 
@@ -28,27 +29,36 @@ Json metricToJson(const MetricRow& row) {
     return json;
 }
 
+std::optional<MetricRow> metricFromLine(std::string_view line) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_discarded() || !json.is_object())
+        return std::nullopt;
+    try {
+        MetricRow row;
+        row.time = json.value("time", 0.0);
+        row.stage = json.value("stage", "");
+        row.layer = json.value("layer", std::int64_t{-1});
+        row.step = json.value("step", std::int64_t{0});
+        row.tokens = json.value("tokens", std::int64_t{0});
+        row.loss = optionalNumber(json, "loss").value_or(0);
+        row.lr = json.value("lr", 0.0);
+        row.gradNorm = optionalNumber(json, "grad_norm").value_or(0);
+        row.tokensPerSecond = json.value("tokens_per_second", 0.0);
+        row.heldOutLoss = optionalNumber(json, "held_out_loss");
+        row.relativeLoss = optionalNumber(json, "relative_loss");
+        return row;
+    } catch (const nlohmann::json::exception&) {
+        return std::nullopt; // other types than ours
+    }
+}
+
 Result<std::vector<MetricRow>> readMetrics(const std::filesystem::path& run) {
     return guarded([&] {
         std::vector<MetricRow> rows;
         std::istringstream lines(readTextFile(run / "metrics.jsonl"));
         for (std::string line; std::getline(lines, line);) {
-            const Json json = Json::parse(line, nullptr, false);
-            if (json.is_discarded() || !json.is_object())
-                continue; // a line torn by a kill
-            MetricRow row;
-            row.time = json.value("time", 0.0);
-            row.stage = json.value("stage", "");
-            row.layer = json.value("layer", std::int64_t{-1});
-            row.step = json.value("step", std::int64_t{0});
-            row.tokens = json.value("tokens", std::int64_t{0});
-            row.loss = optionalNumber(json, "loss").value_or(0);
-            row.lr = json.value("lr", 0.0);
-            row.gradNorm = optionalNumber(json, "grad_norm").value_or(0);
-            row.tokensPerSecond = json.value("tokens_per_second", 0.0);
-            row.heldOutLoss = optionalNumber(json, "held_out_loss");
-            row.relativeLoss = optionalNumber(json, "relative_loss");
-            rows.push_back(row);
+            if (auto row = metricFromLine(line))
+                rows.push_back(std::move(*row));
         }
         return rows;
     });

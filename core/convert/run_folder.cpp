@@ -3,11 +3,13 @@
 #include "core/convert/run_folder.h"
 
 #include "core/base/files.h"
+#include "core/convert/run_watch.h"
 #include "core/convert/tensor_file.h"
 
 #include <ctime>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 namespace linnet::core {
@@ -28,6 +30,7 @@ LinearLayer takeLayer(const std::map<std::string, at::Tensor>& tensors, const st
     return layer;
 }
 
+constexpr int kLockTries = 10;
 constexpr const char* kDistillName = "checkpoints/distill";
 
 void appendMoments(NamedTensors& tensors, const std::string& prefix, const std::vector<at::Tensor>& first, const std::vector<at::Tensor>& second) {
@@ -61,11 +64,18 @@ RunFolder::RunFolder(std::filesystem::path path) : m_path(std::filesystem::absol
     m_lock = ::open(lockFile.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (m_lock < 0)
         fail(ErrorCode::Io, "can't write in run folder " + m_path.string(), {{"file", m_path.string()}});
-    if (::flock(m_lock, LOCK_EX | LOCK_NB) != 0) {
+    for (int tries = 0; ::flock(m_lock, LOCK_EX | LOCK_NB) != 0; ++tries) {
+        if (tries < kLockTries) { // who only looks (runProcess) holds it for an instant
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            continue;
+        }
         ::close(m_lock);
         m_lock = -1;
         fail(ErrorCode::Usage, "run folder " + m_path.string() + " is in use by another process", {{"file", m_path.string()}});
     }
+    const auto who = runProcessText();
+    if (::ftruncate(m_lock, 0) != 0 || ::pwrite(m_lock, who.data(), who.size(), 0) != static_cast<ssize_t>(who.size()))
+        fail(ErrorCode::Io, "can't write " + lockFile.string(), {{"file", lockFile.string()}});
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept

@@ -1,8 +1,11 @@
 // Live curves: the mathematics by hand, and that a flood of points costs few redraws.
 #include "widgets/curve_plot.h"
+#include "widgets/min_max_pyramid.h"
+#include "widgets/run_look.h"
 
 #include <QFile>
 #include <QImage>
+#include <QSet>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QtTest>
@@ -80,8 +83,10 @@ private slots:
         y[4711] = 50;
         y[77777] = -60;
         y[50000] = kNan;
+        CurveSeries series;
+        series.append(x, y);
         std::vector<double> fewX, fewY;
-        envelope(x, y, 1000, fewX, fewY);
+        series.envelope(false, 0, x.size(), 1000, fewX, fewY);
         QVERIFY(fewX.size() <= 3000 && fewX.size() >= 1000);
         QVERIFY(std::is_sorted(fewX.begin(), fewX.end()));
         const auto at = [&](double key) { return fewY[size_t(std::find(fewX.begin(), fewX.end(), key) - fewX.begin())]; };
@@ -90,8 +95,57 @@ private slots:
         QVERIFY(std::isnan(at(50000)));
         for (size_t i = 0; i < fewX.size(); ++i) // points of the input, never means
             QVERIFY(std::isnan(fewY[i]) || fewY[i] == y[size_t(fewX[i])]);
-        envelope(std::span(x).first(5), std::span(y).first(5), 100, fewX, fewY);
+        series.envelope(false, 0, 5, 100, fewX, fewY);
         QCOMPARE(fewX.size(), size_t(5));
+    }
+
+    void thePyramidAgreesWithAScan_data() {
+        QTest::addColumn<int>("cut");  // points taken back before the rest is appended
+        QTest::addColumn<int>("step"); // points appended at a time
+        QTest::newRow("whole") << 0 << 20000;
+        QTest::newRow("by one") << 0 << 1;
+        QTest::newRow("by 17, resumed") << 4321 << 17;
+    }
+    void thePyramidAgreesWithAScan() {
+        QFETCH(int, cut);
+        QFETCH(int, step);
+        constexpr size_t n = 20000;
+        std::vector<double> values(n);
+        std::uint64_t state = 1;
+        for (size_t i = 0; i < n; ++i) {
+            state = state * 6364136223846793005ull + 1442695040888963407ull;
+            values[i] = i % 997 == 500 ? kNan : double(state >> 40);
+        }
+        MinMaxPyramid pyramid;
+        const auto grow = [&](size_t from, size_t to) {
+            for (size_t at = from; at < to; at += size_t(step))
+                pyramid.update(std::span(values).first(std::min(to, at + size_t(step))), at);
+        };
+        grow(0, n);
+        if (cut > 0) {
+            for (size_t i = n - size_t(cut); i < n; ++i)
+                values[i] = -values[i];
+            pyramid.update(std::span(values).first(n - size_t(cut)), n - size_t(cut));
+            grow(n - size_t(cut), n);
+        }
+        for (size_t trial = 0; trial < 500; ++trial) {
+            state = state * 6364136223846793005ull + 1442695040888963407ull;
+            const size_t begin = size_t(state >> 33) % n, end = begin + size_t(state >> 20) % (n - begin + 1);
+            MinMaxPyramid::Extremes scan;
+            for (size_t i = begin; i < end; ++i)
+                if (!std::isfinite(values[i]))
+                    scan.gap = std::min(scan.gap, i);
+                else {
+                    if (scan.low == MinMaxPyramid::kNone || values[i] < values[scan.low])
+                        scan.low = i;
+                    if (scan.high == MinMaxPyramid::kNone || values[i] > values[scan.high])
+                        scan.high = i;
+                }
+            const auto found = pyramid.extremes(values, begin, end);
+            QCOMPARE(found.low, scan.low);
+            QCOMPARE(found.high, scan.high);
+            QCOMPARE(found.gap, scan.gap);
+        }
     }
 
     void indexRangeReachesOverTheEdges() {
@@ -143,6 +197,130 @@ private slots:
         }
         const double msEach = 1000.0 * double(std::clock() - cpu) / CLOCKS_PER_SEC / (plot.replotCount() - before);
         QVERIFY2(msEach < 33, qPrintable(QString("%1 ms of work for a frame").arg(msEach)));
+    }
+
+    void aMillionPointsPanAndZoom() {
+        CurvePlot plot;
+        plot.addCurve("loss", "loss", runColorForTest());
+        plot.setSmoothing(0.9);
+        show(plot, {900, 600});
+        std::vector<double> x(1000000), y(x.size());
+        std::iota(x.begin(), x.end(), 0.0);
+        for (size_t i = 0; i < y.size(); ++i)
+            y[i] = 1 + 1e6 / (1e5 + double(i)) + double((i * 7919) % 1000) / 1000;
+        plot.append("loss", x, y);
+        QTest::qWait(200);
+        const std::clock_t cpu = std::clock();
+        const int before = plot.replotCount();
+        for (int i = 0; i < 30; ++i) { // from all of it to a hundredth, then along it
+            const double width = i < 15 ? 1e6 * std::pow(0.74, i) : 1e4, from = i < 15 ? 2e5 * i / 15 : 2e5 + 5e3 * (i - 15);
+            const int seen = plot.replotCount();
+            plot.setView(from, from + width, 0, 12);
+            QTRY_VERIFY(plot.replotCount() > seen);
+        }
+        const double msEach = 1000.0 * double(std::clock() - cpu) / CLOCKS_PER_SEC / (plot.replotCount() - before);
+        qInfo("%.1f ms of work for a frame", msEach);
+        QVERIFY2(msEach < 33, qPrintable(QString("%1 ms of work for a frame").arg(msEach)));
+    }
+
+    void outliersAreClipped() {
+        CurvePlot plot;
+        plot.addCurve("a", "a", runColorForTest());
+        show(plot, {500, 300});
+        std::vector<double> x(101), y(101);
+        std::iota(x.begin(), x.end(), 0.0);
+        std::iota(y.begin(), y.end(), 0.0); // 0..100: the 2 and 98 % quantiles are 2 and 98
+        y[50] = 1e6;
+        plot.append("a", x, y);
+        QTRY_VERIFY(plot.view().yTo > 1e6);
+        plot.setClipOutliers(true);
+        QTRY_VERIFY(plot.view().yTo < 110);
+        QVERIFY(std::abs(plot.view().yFrom - (2 - 0.05 * 97)) < 1e-9); // sorted: 0..49, 51..100, 1e6: index 98 is 99
+        QVERIFY(std::abs(plot.view().yTo - (99 + 0.05 * 97)) < 1e-9);
+        plot.setClipOutliers(false);
+        QTRY_VERIFY(plot.view().yTo > 1e6);
+    }
+
+    void valuesAtTheCursor() {
+        CurvePlot plot;
+        plot.setSmoothing(0.5);
+        CurveLook held;
+        held.color = runColorForTest();
+        held.smooth = false;
+        plot.addCurve("a", "train", runColorForTest());
+        plot.addCurve("b", "held out", held);
+        plot.append("a", {0, 1, 2}, {4, 6, 10}); // smoothed 4, 16/3, 54/7: by hand as above, without the gap
+        plot.append("b", {1, 2}, {7, 8});
+        show(plot, {500, 300});
+        auto values = plot.valuesAt(1.2);
+        QCOMPARE(values.size(), size_t(2));
+        QCOMPARE(values[0].name, "train");
+        QCOMPARE(values[0].y, 6.0);
+        QCOMPARE(values[0].smoothed, 16.0 / 3);
+        QCOMPARE(values[1].smoothed, 7.0); // as measured
+        QCOMPARE(plot.valuesAt(0.4).size(), size_t(1)); // nothing of b left of 1
+        QVERIFY(plot.valuesAt(2.5).empty());
+        plot.setCurveVisible("a", false);
+        QCOMPARE(plot.valuesAt(1).size(), size_t(1));
+    }
+
+    void theKeyboardMovesCursorAndView() {
+        CurvePlot plot;
+        plot.addCurve("a", "a", runColorForTest());
+        plot.append("a", {0, 100}, {0, 1});
+        show(plot, {500, 300});
+        QSignalSpy cursor(&plot, &CurvePlot::cursorMoved);
+        QTest::keyClick(&plot, Qt::Key_Right);
+        QCOMPARE(cursor.count(), 1);
+        QCOMPARE(cursor[0][0].toDouble(), 51.0); // from the middle, a hundredth on
+        QCOMPARE(plot.cursor(), std::optional(51.0));
+        QTest::keyClick(&plot, Qt::Key_Left);
+        QCOMPARE(plot.cursor(), std::optional(50.0));
+        QTest::keyClick(&plot, Qt::Key_Plus);
+        QCOMPARE(plot.view().xTo - plot.view().xFrom, 80.0);
+        QTest::keyClick(&plot, Qt::Key_Right, Qt::ShiftModifier);
+        QCOMPARE(plot.view().xFrom, 20.0);
+        QTest::keyClick(&plot, Qt::Key_0);
+        QTRY_COMPARE(plot.view().xTo, 100.0);
+    }
+
+    void aBandIsTinted() {
+        CurvePlot plot;
+        for (const char* id : {"low", "high"}) {
+            CurveLook look;
+            look.color = runColorForTest();
+            look.marker = Marker::None;
+            plot.addCurve(id, id, look);
+        }
+        plot.append("low", {0, 1}, {1, 1});
+        plot.append("high", {0, 1}, {3, 3});
+        plot.addCurve("top", "top", QColor(Qt::black)); // leaves room above the band
+        plot.append("top", {0, 1}, {5, 5});
+        show(plot, {500, 300});
+        const auto at = [&](double share) { return plot.grab().toImage().pixelColor(400, int(280 - share * 260)); };
+        const QColor paper = at(0.75);
+        QVERIFY2(at(0.3) == paper, "no band yet");
+        plot.setBand("low", "high");
+        QTest::qWait(80);
+        const QColor tinted = at(0.3);
+        QVERIFY(tinted != paper && tinted.blue() > tinted.red());
+        QCOMPARE(at(0.75), paper);
+        plot.removeCurve("low"); // what it was filled to is gone: no crash
+        QTest::qWait(80);
+    }
+
+    void looksTellRunsApart() {
+        QSet<QString> seen;
+        for (int look = 0; look < kRunLooks; ++look) {
+            const auto made = runLook(look);
+            seen.insert(made.color.name() + QString::number(int(made.style)) + QString::number(int(made.marker)));
+            QVERIFY(look < kRunColorCount || made.style != runLook(look - kRunColorCount).style); // the same colour, another line
+            QVERIFY(look < kRunColorCount || made.marker != runLook(look - kRunColorCount).marker);
+            const auto swatch = lookSwatch(made, {26, 12}, 2).toImage();
+            QCOMPARE(swatch.size(), QSize(52, 24));
+            QCOMPARE(swatch.pixelColor(26, 12).name(), made.color.name());
+        }
+        QCOMPARE(seen.size(), kRunLooks);
     }
 
     void followsUntilTheUserZooms() {

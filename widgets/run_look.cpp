@@ -1,0 +1,49 @@
+#include "widgets/run_look.h"
+
+#include <QCoreApplication>
+#include <QPainter>
+#include <algorithm>
+
+namespace linnet::widgets {
+
+RunLook runLook(int look) {
+    static constexpr Marker markers[] = {Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond};
+    look = ((look % kRunLooks) + kRunLooks) % kRunLooks;
+    return {runColor(look), runPenStyle(look), markers[look / kRunColorCount]};
+}
+
+QString runColorName(int look) {
+    static const char* const names[kRunColorCount] = {QT_TRANSLATE_NOOP("RunLook", "blue"),     QT_TRANSLATE_NOOP("RunLook", "orange"),
+                                                      QT_TRANSLATE_NOOP("RunLook", "green"),    QT_TRANSLATE_NOOP("RunLook", "pink"),
+                                                      QT_TRANSLATE_NOOP("RunLook", "sky blue"), QT_TRANSLATE_NOOP("RunLook", "vermilion"),
+                                                      QT_TRANSLATE_NOOP("RunLook", "yellow"),   QT_TRANSLATE_NOOP("RunLook", "grey")};
+    return QCoreApplication::translate("RunLook", names[((look % kRunColorCount) + kRunColorCount) % kRunColorCount]);
+}
+
+void paintMarker(QPainter& painter, Marker marker, QPointF c, double size) {
+    const double r = size / 2;
+    switch (marker) {
+    case Marker::None: break;
+    case Marker::Disc: painter.drawEllipse(c, r, r); break;
+    case Marker::Square: painter.drawRect(QRectF(c.x() - 0.9 * r, c.y() - 0.9 * r, 1.8 * r, 1.8 * r)); break;
+    case Marker::Triangle: painter.drawPolygon(QPolygonF{{c.x(), c.y() - 1.1 * r}, {c.x() + 1.1 * r, c.y() + 0.9 * r}, {c.x() - 1.1 * r, c.y() + 0.9 * r}}); break;
+    case Marker::Diamond: painter.drawPolygon(QPolygonF{{c.x(), c.y() - 1.2 * r}, {c.x() + 1.2 * r, c.y()}, {c.x(), c.y() + 1.2 * r}, {c.x() - 1.2 * r, c.y()}}); break;
+    }
+}
+
+QPixmap lookSwatch(const RunLook& look, QSize size, double pixelRatio) {
+    QPixmap pixmap(size * pixelRatio);
+    pixmap.setDevicePixelRatio(pixelRatio);
+    pixmap.fill(Qt::transparent);
+    QPainter painter(&pixmap);
+    painter.setRenderHint(QPainter::Antialiasing);
+    const double middle = size.height() / 2.0;
+    painter.setPen(QPen(look.color, 2, look.style));
+    painter.drawLine(QPointF(1, middle), QPointF(size.width() - 1, middle));
+    painter.setPen(QPen(look.color, 1));
+    painter.setBrush(look.color);
+    paintMarker(painter, look.marker, {size.width() / 2.0, middle}, std::min(size.height() - 2.0, 9.0));
+    return pixmap;
+}
+
+} // namespace linnet::widgets

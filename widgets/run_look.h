@@ -1,0 +1,27 @@
+// What tells runs apart: colour, line style and marker together, so that colour is never alone. A look is one number for life.
+#pragma once
+
+#include "widgets/color_maps.h"
+
+#include <QIcon>
+#include <QPixmap>
+
+class QPainter;
+
+namespace linnet::widgets {
+
+enum class Marker { None, Disc, Square, Triangle, Diamond };
+
+struct RunLook {
+    QColor color;
+    Qt::PenStyle style = Qt::SolidLine;
+    Marker marker = Marker::Disc;
+};
+constexpr int kRunLooks = kRunColorCount * 4; // colour = look % 8; line style and marker = look / 8
+RunLook runLook(int look);
+QString runColorName(int look); // "blue": for menus and screen readers
+
+void paintMarker(QPainter& painter, Marker marker, QPointF centre, double size); // in the painter's pen and brush
+QPixmap lookSwatch(const RunLook& look, QSize size, double pixelRatio); // a piece of its line with its marker on it
+
+} // namespace linnet::widgets
