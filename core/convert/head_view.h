@@ -5,6 +5,8 @@
 #include "core/convert/target_probe.h"
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,8 +32,19 @@ struct HeadView {
     bool trained = false;                // of a run's aligned layer; false: the start, with the recipe's targets
 };
 
+struct HeadRequest {
+    std::int64_t layer = 0, head = 0;
+    std::string text;                       // "": the first calibration window of the recipe's data
+    std::filesystem::path run;              // its layer, aligned or further; "": the start that the recipe would give the head
+    std::shared_ptr<const Profile> profile; // of the teacher; null: the histogram of the probe's own windows
+};
+// The start is the head's own closed form (that of target_probe.h) with a gate of its level: the fitted gate rows of a run belong to the
+// whole layer. Other presets than linnet give their start of the layer. Unsupported: mixers with a decay by channel or a normaliser, the
+// sliding-window preset, a run that keeps the layer softmax or is of another teacher. `probe` is of the recipe's windows.
+Result<HeadView> headView(TargetProbe& probe, const Recipe& recipe, const HeadRequest& request, const Control& control = {});
+
 struct HeadSliders { // nullopt: as the layer has it
-    std::optional<double> halfLife, beta, valueScale, outputGate;
+    std::optional<double> halfLife = {}, beta = {}, valueScale = {}, outputGate = {};
 };
 
 // Effective weights of the gated delta rule: o_t = sum_s W[t, s] v_s, W [T, T] causal and signed. Rows are multiplied by gate_t and value

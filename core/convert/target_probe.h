@@ -26,8 +26,10 @@ public:
     ~TargetProbe();
     Result<ProbedHead> probe(const Recipe& recipe, std::int64_t layer, std::int64_t head, const Control& control = {});
 
-private:
     struct State;
+    State& state() { return *m_state; } // core/convert/target_probe_state.h: what is measured of a layer serves other questions too
+
+private:
     std::unique_ptr<State> m_state;
 };
 
