@@ -47,6 +47,8 @@ ColorRange::ColorRange(const std::vector<double>& values, int layers, int heads,
         Limits fixed{transformed(mode.minimum), transformed(mode.maximum)};
         if (!std::isfinite(fixed.low) || !std::isfinite(fixed.high) || fixed.low >= fixed.high)
             fixed = limitsOf(all); // an impossible range would paint everything in one colour
+        if (const double reach = std::max(std::abs(fixed.low), std::abs(fixed.high)); diverging)
+            fixed = {-reach, reach};
         m_limits.push_back(fixed);
     } else if (mode.kind == ScaleMode::PerLayer) {
         for (const auto& row : rows)
@@ -103,6 +105,13 @@ double ColorRange::position(double value, int layer) const {
         return -1; // not positive on a log scale: below everything
     const Limits& range = limits(layer);
     return (at - range.low) / (range.high - range.low);
+}
+
+double ColorRange::valueAt(double position, int layer) const {
+    if (isEmpty())
+        return kMissing;
+    const Limits& range = limits(layer);
+    return restored(range.low + position * (range.high - range.low));
 }
 
 double ColorRange::minimum(int layer) const { return isEmpty() ? kMissing : restored(limits(layer).low); }

@@ -25,11 +25,12 @@ public:
 
     ColorRange() = default;
     // values: [layers, heads], row-major; not-a-number = not measured. On a log scale values <= 0 count as below the range.
-    // A diverging map is linear and symmetric about 0, whatever the scale asked for.
+    // A diverging map is linear and symmetric about 0, whatever the scale or the fixed range asked for.
     ColorRange(const std::vector<double>& values, int layers, int heads, ColorScale scale, ScaleMode mode, bool diverging);
 
     // 0..1 inside the range, outside it below 0 or above 1, not-a-number for what was not measured.
     double position(double value, int layer) const;
+    double valueAt(double position, int layer = 0) const; // its inverse
 
     bool isEmpty() const { return m_limits.empty(); } // nothing measured
     bool clipsLow() const { return m_clipsLow; }

@@ -9,6 +9,11 @@
 #include <limits>
 
 namespace linnet::widgets {
+namespace {
+
+constexpr int kStrip = 12, kStripGap = 3; // of the means, pixels
+
+} // namespace
 
 HeadHeatMap::HeadHeatMap(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("Nothing measured yet")) {
     setAccessibleName(tr("Heat map of layers and heads"));
@@ -117,6 +122,21 @@ void HeadHeatMap::setHover(int layer, int head) {
     m_hoverLayer->replot();
 }
 
+void HeadHeatMap::setPinned(std::optional<HeadId> head) {
+    m_pinned = head;
+    m_selectionLayer->replot();
+}
+
+void HeadHeatMap::setGroupSize(int queryHeads) {
+    m_groupSize = std::max(1, queryHeads);
+    plot().replot(QCustomPlot::rpQueuedReplot);
+}
+
+void HeadHeatMap::setMarginsShown(bool shown) {
+    m_marginsShown = shown;
+    relayout();
+}
+
 bool HeadHeatMap::contains(int layer, int head) const {
     return layer >= 0 && layer < m_data.layers && head >= 0 && head < m_data.heads;
 }
@@ -134,7 +154,17 @@ QString HeadHeatMap::tooltipText(int layer, int head) const {
     text += readout(v);
     if (std::isfinite(v) && !m_data.unit.isEmpty())
         text += ' ' + m_data.unit;
+    if (m_pinned && contains(m_pinned->layer, m_pinned->head))
+        text += '\n' + tr("reference, layer %1, head %2: %3").arg(m_pinned->layer).arg(m_pinned->head).arg(readout(value(m_pinned->layer, m_pinned->head)));
     return text;
+}
+
+double HeadHeatMap::layerMean(int layer) const {
+    return layer >= 0 && layer < int(m_layerMeans.size()) ? m_layerMeans[size_t(layer)].mean : std::numeric_limits<double>::quiet_NaN();
+}
+
+double HeadHeatMap::headMean(int head) const {
+    return head >= 0 && head < int(m_headMeans.size()) ? m_headMeans[size_t(head)].mean : std::numeric_limits<double>::quiet_NaN();
 }
 
 QString HeadHeatMap::csv() const {
@@ -174,7 +204,34 @@ void HeadHeatMap::refill() {
         plot().xAxis->setRange(-0.5, m_data.heads - 0.5);
         plot().yAxis->setRange(-0.5, m_data.layers - 0.5);
     }
+    refillMargins();
     relayout();
+}
+
+void HeadHeatMap::refillMargins() {
+    struct Sum {
+        double values = 0, positions = 0;
+        int count = 0;
+    };
+    std::vector<Sum> layers(size_t(m_data.layers)), heads(size_t(m_data.heads));
+    for (int layer = 0; layer < m_data.layers; ++layer)
+        for (int head = 0; head < m_data.heads; ++head)
+            if (const double v = value(layer, head); std::isfinite(v))
+                for (Sum* sum : {&layers[size_t(layer)], &heads[size_t(head)]}) {
+                    sum->values += v, ++sum->count;
+                    sum->positions += std::clamp(m_range.position(v, layer), 0.0, 1.0);
+                }
+    const bool relative = m_mode.kind == ScaleMode::PerLayer; // layers have no range in common: the mean place within them
+    m_layerMeans.clear();
+    m_headMeans.clear();
+    for (size_t i = 0; i < layers.size(); ++i) {
+        const double mean = layers[i].values / layers[i].count; // 0 / 0: not-a-number
+        m_layerMeans.push_back({mean, m_range.position(mean, int(i))});
+    }
+    for (const Sum& sum : heads) {
+        const double mean = sum.values / sum.count;
+        m_headMeans.push_back({mean, relative ? sum.positions / sum.count : m_range.position(mean, 0)});
+    }
 }
 
 double HeadHeatMap::rowHeight() const {
@@ -196,7 +253,9 @@ void HeadHeatMap::relayout() {
     int tickWidth = 0;
     for (const auto& tick : m_range.ticks(6))
         tickWidth = std::max(tickWidth, metrics.horizontalAdvance(tick.label));
-    fixWidth(*m_bar, m_range.isEmpty() ? 8 : 4 + 12 + 6 + tickWidth + metrics.height() + 6);
+    const int strip = marginsVisible() ? kStripGap + kStrip : 0;
+    plot().xAxis->setOffset(strip); // room between the cells and their numbers
+    fixWidth(*m_bar, strip + (m_range.isEmpty() ? 8 : 4 + 12 + 6 + tickWidth + metrics.height() + 6));
     const auto setCount = [](QCPAxis* axis, int pixels, int each) { axis->ticker()->setTickCount(std::clamp(pixels / each, 1, 16)); };
     setCount(plot().xAxis, width() - 170, metrics.horizontalAdvance("00") + 16);
     setCount(plot().yAxis, height() - 70, metrics.height() + 6);
@@ -240,6 +299,47 @@ QRect HeadHeatMap::tickRect(int layer) const {
     return QRect(m_gutter->rect().left() + 2 + (13 - size) / 2, int(std::lround(row.center().y() - size / 2.0)), size, size);
 }
 
+QRectF HeadHeatMap::layerMeanRect(int layer) const {
+    if (!marginsVisible())
+        return {};
+    const QRectF row = cellRect(layer, m_data.heads - 1);
+    return QRectF(row.right() + kStripGap, row.top(), kStrip, row.height());
+}
+
+QRectF HeadHeatMap::headMeanRect(int head) const {
+    if (!marginsVisible())
+        return {};
+    const QRectF column = cellRect(m_data.layers - 1, head);
+    return QRectF(column.left(), column.bottom() + kStripGap, column.width(), kStrip);
+}
+
+QList<HeadId> HeadHeatMap::marginHeadsAt(const QPointF& position) const {
+    QList<HeadId> heads;
+    if (!marginsVisible())
+        return heads;
+    const QRectF right = layerMeanRect(0) | layerMeanRect(m_data.layers - 1), below = headMeanRect(0) | headMeanRect(m_data.heads - 1);
+    if (right.contains(position)) {
+        for (int head = 0, layer = layerAt(position.y()); layer >= 0 && head < m_data.heads; ++head)
+            heads << HeadId{layer, head};
+    } else if (below.contains(position)) {
+        const int head = std::clamp(int(std::floor(plot().xAxis->pixelToCoord(position.x()) + 0.5)), 0, m_data.heads - 1);
+        for (int layer = 0; layer < m_data.layers; ++layer)
+            heads << HeadId{layer, head};
+    }
+    return heads;
+}
+
+QString HeadHeatMap::marginTooltip(const QPointF& position) const {
+    const auto heads = marginHeadsAt(position);
+    if (heads.isEmpty())
+        return {};
+    const HeadId first = heads.front();
+    const bool ofLayer = position.x() > plot().axisRect()->rect().right();
+    return (ofLayer ? tr("Layer %1, mean of its heads: %2").arg(first.layer).arg(readout(layerMean(first.layer)))
+                    : tr("Head %1, mean over layers: %2").arg(first.head).arg(readout(headMean(first.head)))) +
+           '\n' + tr("click selects them");
+}
+
 int HeadHeatMap::tickAt(const QPointF& position) const {
     if (m_ticks.empty() || position.x() < m_gutter->rect().left() || position.x() > m_gutter->rect().left() + 17)
         return -1;
@@ -279,6 +379,8 @@ void HeadHeatMap::mousePressEvent(QMouseEvent* event) {
             requestToggle(layer, event->modifiers());
         else if (cellAt(event->position()))
             m_press = event->position();
+        else if (const auto heads = marginHeadsAt(event->position()); !heads.isEmpty())
+            Q_EMIT headsSelected(heads, event->modifiers());
     }
 }
 
@@ -327,6 +429,8 @@ void HeadHeatMap::hoverAt(const QPointF& position, const QPoint& globalPosition)
         return;
     }
     endHover();
+    if (const QString text = marginTooltip(position); !text.isEmpty())
+        return QToolTip::showText(globalPosition, text, this);
     const int layer = m_gutter->rect().contains(position.toPoint()) ? layerAt(position.y()) : -1;
     if (layer < 0)
         return QToolTip::hideText();
@@ -366,6 +470,10 @@ void HeadHeatMap::moveCursor(int layers, int heads, Qt::KeyboardModifiers modifi
     m_cursor.head = std::clamp(m_cursor.head + heads, 0, m_data.heads - 1);
     if (modifiers & Qt::ShiftModifier) {
         Q_EMIT headsSelected(rectangle(m_anchor, m_cursor), modifiers);
+    } else if (modifiers & Qt::ControlModifier) { // looks, selects nothing: as the pointer does
+        m_anchor = m_cursor;
+        setHover(m_cursor.layer, m_cursor.head);
+        Q_EMIT headHovered(m_cursor.layer, m_cursor.head);
     } else {
         m_anchor = m_cursor;
         Q_EMIT headClicked(m_cursor.layer, m_cursor.head, Qt::NoModifier);
@@ -373,8 +481,22 @@ void HeadHeatMap::moveCursor(int layers, int heads, Qt::KeyboardModifiers modifi
     m_selectionLayer->replot();
 }
 
+bool HeadHeatMap::commandKey(int key) {
+    if (m_data.values.empty())
+        return false;
+    if (key == Qt::Key_Space)
+        Q_EMIT headClicked(m_cursor.layer, m_cursor.head, Qt::ControlModifier);
+    else if (key == Qt::Key_A)
+        Q_EMIT headsSelected(rectangle({m_data.layers - 1, m_data.heads - 1}, {0, 0}), Qt::NoModifier);
+    else
+        return false;
+    return true;
+}
+
 void HeadHeatMap::keyPressEvent(QKeyEvent* event) {
-    const Qt::KeyboardModifiers modifiers = event->modifiers() & Qt::ShiftModifier;
+    const Qt::KeyboardModifiers modifiers = event->modifiers() & (Qt::ShiftModifier | Qt::ControlModifier);
+    if ((modifiers & Qt::ControlModifier) && commandKey(event->key()))
+        return;
     switch (event->key()) {
     case Qt::Key_Left: return moveCursor(0, -1, modifiers);
     case Qt::Key_Right: return moveCursor(0, 1, modifiers);
@@ -385,9 +507,16 @@ void HeadHeatMap::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_PageUp: return moveCursor(-m_data.layers, 0, modifiers);
     case Qt::Key_PageDown: return moveCursor(m_data.layers, 0, modifiers);
     case Qt::Key_Space: return requestToggle(m_cursor.layer, modifiers);
+    case Qt::Key_P:
+        if (modifiers == Qt::NoModifier && !m_data.values.empty()) {
+            Q_EMIT pinRequested(m_cursor.layer, m_cursor.head);
+            return;
+        }
+        break;
     case Qt::Key_Escape: Q_EMIT selectionCleared(); return;
-    default: PlotWidget::keyPressEvent(event);
+    default: break;
     }
+    PlotWidget::keyPressEvent(event);
 }
 
 void HeadHeatMap::focusInEvent(QFocusEvent* event) {
@@ -397,6 +526,8 @@ void HeadHeatMap::focusInEvent(QFocusEvent* event) {
 
 void HeadHeatMap::focusOutEvent(QFocusEvent* event) {
     PlotWidget::focusOutEvent(event);
+    if (!underMouse())
+        endHover(); // the cursor's
     m_selectionLayer->replot();
 }
 

@@ -1,5 +1,7 @@
 // Layers (rows, 0 on top) x heads (columns) in colour, with a gutter that says which layers are converted.
 // It shows what its owner sets and reports what a person asks for; selection and ticks change only through the setters.
+// Keys: arrows, Home, End, PageUp, PageDown select (Shift: a rectangle, Ctrl: only move the cursor), Ctrl+Space takes the cursor's head in
+// or out, Ctrl+A all heads, Space ticks the layer, P pins, Esc clears.
 #pragma once
 
 #include "widgets/color_maps.h"
@@ -47,11 +49,16 @@ public:
     void setLayerTicks(const std::vector<bool>& ticks);      // [layers], true = converted; empty: no tick boxes
     void setSelection(const QSet<HeadId>& heads, std::optional<HeadId> primary = {});
     void setHover(int layer, int head); // a light crosshair; -1, -1 removes it
+    void setPinned(std::optional<HeadId> head); // the reference: a corner mark, and its value in every tooltip
+    void setGroupSize(int queryHeads);          // that share one key/value head; 1: no marks
+    void setMarginsShown(bool shown);           // mean of each layer at the right, of each head below
     void setEmptyText(const QString& text);
 
     const HeatMapData& data() const { return m_data; }
     const ColorRange& colorRange() const { return m_range; }
     double value(int layer, int head) const; // not-a-number outside
+    double layerMean(int layer) const; // of what was measured; not-a-number: nothing was
+    double headMean(int head) const;   // over the layers
     QString tooltipText(int layer, int head) const;
     QString csv() const override;
 
@@ -60,6 +67,8 @@ public:
     QRectF cellRect(int layer, int head) const;
     std::optional<HeadId> cellAt(const QPointF& position) const;
     QRect tickRect(int layer) const;
+    QRectF layerMeanRect(int layer) const; // empty without margins
+    QRectF headMeanRect(int head) const;
 
     QSize sizeHint() const override { return {520, 460}; }
 
@@ -71,6 +80,7 @@ Q_SIGNALS:
     void selectionCleared(); // Esc
     void headHovered(int layer, int head);
     void hoverLeft();
+    void pinRequested(int layer, int head);
     void layerTickToggled(int layer, bool ticked, Qt::KeyboardModifiers modifiers);
     void layersToggled(const QList<int>& layers, bool ticked); // Shift: from the last toggled box to this one
 
@@ -91,17 +101,25 @@ private:
     int layerAt(double y) const;
     int tickAt(const QPointF& position) const; // layer or -1
     void refill();                              // colours of the cells
+    void refillMargins();
+    bool marginsVisible() const { return m_marginsShown && !m_data.values.empty(); }
+    QList<HeadId> marginHeadsAt(const QPointF& position) const; // of the strip's cell under the pointer
+    QString marginTooltip(const QPointF& position) const;
     void relayout();                            // widths that depend on data, fonts and size
     QList<HeadId> rectangle(HeadId from, HeadId to) const;
     void hoverAt(const QPointF& position, const QPoint& globalPosition);
     void endHover();
     void moveCursor(int layers, int heads, Qt::KeyboardModifiers modifiers);
+    bool commandKey(int key); // with Ctrl; true where it was one
     void requestToggle(int layer, Qt::KeyboardModifiers modifiers);
 
     void paintFrame(QCPPainter& painter) const; // title, gutter, hatching, colour bar
     void paintGutter(QCPPainter& painter) const;
     void paintColorBar(QCPPainter& painter) const;
     void paintMissing(QCPPainter& painter) const;
+    void paintMargins(QCPPainter& painter) const;
+    void paintGroups(QCPPainter& painter) const;
+    void paintPin(QCPPainter& painter) const;
     void paintSelection(QCPPainter& painter) const;
     void paintHover(QCPPainter& painter) const;
     QColor kindColor(const QString& kind) const;
@@ -116,7 +134,7 @@ private:
     QString m_emptyText;
 
     QSet<HeadId> m_selection;
-    std::optional<HeadId> m_primary, m_hover;
+    std::optional<HeadId> m_primary, m_hover, m_pinned;
     HeadId m_cursor, m_anchor; // of the keyboard, and where a Shift range starts
     std::optional<QPointF> m_press;
     QPointF m_drag;
@@ -126,7 +144,12 @@ private:
     QCPColorMap* m_cells = nullptr;
     QCPLayoutElement *m_titleArea = nullptr, *m_gutter = nullptr, *m_bar = nullptr;
     QCPLayer *m_selectionLayer = nullptr, *m_hoverLayer = nullptr;
-    int m_kindWidth = 0;
+    int m_kindWidth = 0, m_groupSize = 1;
+    bool m_marginsShown = false;
+    struct Margin {
+        double mean, position; // 0..1 of the colour map
+    };
+    std::vector<Margin> m_layerMeans, m_headMeans;
 };
 
 } // namespace linnet::widgets

@@ -52,6 +52,8 @@ void HeadHeatMap::paintFrame(QCPPainter& painter) const {
         return;
     }
     paintMissing(painter);
+    paintMargins(painter);
+    paintGroups(painter);
     paintGutter(painter);
     paintColorBar(painter);
 }
@@ -73,6 +75,58 @@ void HeadHeatMap::paintMissing(QCPPainter& painter) const {
     hatch(painter, swatch, line);
     painter.setPen(colors().text);
     painter.drawText(area, Qt::AlignRight | Qt::AlignVCenter, text);
+}
+
+void HeadHeatMap::paintMargins(QCPPainter& painter) const {
+    if (!marginsVisible())
+        return;
+    painter.setAntialiasing(false);
+    const auto cell = [&](const QRectF& rect, const Margin& margin) {
+        painter.fillRect(rect, std::isfinite(margin.position) ? mapColor(m_map, margin.position) : colors().notMeasured);
+        if (!std::isfinite(margin.mean))
+            hatch(painter, rect, colors().axis);
+    };
+    for (int layer = 0; layer < m_data.layers; ++layer)
+        cell(layerMeanRect(layer), m_layerMeans[size_t(layer)]);
+    for (int head = 0; head < m_data.heads; ++head)
+        cell(headMeanRect(head), m_headMeans[size_t(head)]);
+    painter.setAntialiasing(true);
+    const QRectF first = headMeanRect(0);
+    QFont small = font();
+    small.setPointSizeF(std::max(6.5, font().pointSizeF() * 0.85));
+    painter.setFont(small);
+    painter.setPen(colors().axis);
+    painter.drawText(QRectF(first.left() - 64, first.top() - 4, 60, first.height() + 8), Qt::AlignRight | Qt::AlignVCenter, tr("mean"));
+    painter.setFont(font());
+}
+
+void HeadHeatMap::paintGroups(QCPPainter& painter) const {
+    if (m_groupSize < 2 || m_groupSize > m_data.heads)
+        return;
+    const QRectF area(plot().axisRect()->rect());
+    const bool wide = cellRect(0, 0).width() >= 12;
+    for (int first = 0; first < m_data.heads; first += m_groupSize) {
+        const double left = cellRect(0, first).left(), right = cellRect(0, std::min(first + m_groupSize, m_data.heads) - 1).right();
+        painter.setPen(QPen(colors().background, wide ? 2 : 1));
+        if (first > 0)
+            painter.drawLine(QPointF(left, area.top()), QPointF(left, area.bottom() + 1));
+        painter.fillRect(QRectF(left + 1.5, area.top() - 4, right - left - 3, 2), colors().axis); // a bracket: one key/value head
+    }
+}
+
+void HeadHeatMap::paintPin(QCPPainter& painter) const {
+    if (!m_pinned || !contains(m_pinned->layer, m_pinned->head))
+        return;
+    const QRectF r = cellRect(m_pinned->layer, m_pinned->head);
+    const double side = std::clamp(std::min(r.width(), r.height()) * 0.6, 5.0, 12.0);
+    painter.setPen(QPen(Qt::black, 1));
+    painter.setBrush(Qt::white);
+    painter.drawPolygon(QPolygonF({r.topRight(), r.topRight() - QPointF(side, 0), r.topRight() + QPointF(0, side)}));
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(Qt::black, 1));
+    painter.drawRect(r.adjusted(0.5, 0.5, -0.5, -0.5));
+    painter.setPen(QPen(Qt::white, 1, Qt::DashLine));
+    painter.drawRect(r.adjusted(0.5, 0.5, -0.5, -0.5));
 }
 
 QColor HeadHeatMap::kindColor(const QString& kind) const {
@@ -114,7 +168,8 @@ void HeadHeatMap::paintColorBar(QCPPainter& painter) const {
     if (m_range.isEmpty())
         return;
     const QRect cells = plot().axisRect()->rect();
-    const QRectF bar(m_bar->rect().left() + 4, cells.top(), kBarWidth, cells.height());
+    const double strip = marginsVisible() ? layerMeanRect(0).right() - cells.right() : 0;
+    const QRectF bar(m_bar->rect().left() + 4 + strip, cells.top(), kBarWidth, cells.height());
     painter.setAntialiasing(false);
     for (int y = 0; y < int(bar.height()); ++y)
         painter.fillRect(QRectF(bar.left(), bar.top() + y, kBarWidth, 1), mapColor(m_map, 1 - (y + 0.5) / bar.height()));
@@ -182,7 +237,14 @@ void HeadHeatMap::paintSelection(QCPPainter& painter) const {
         painter.setPen(QPen(colors().highlight, 2.6, Qt::SolidLine, Qt::SquareCap, Qt::MiterJoin));
         painter.drawRect(r);
     }
+    paintPin(painter);
     if (hasFocus() && !isExporting() && contains(m_cursor.layer, m_cursor.head)) {
+        if (m_cursor != m_primary) { // Ctrl and an arrow led away from the selection
+            painter.setPen(QPen(Qt::black, 2));
+            painter.drawRect(cellRect(m_cursor.layer, m_cursor.head));
+            painter.setPen(QPen(Qt::white, 1, Qt::DotLine));
+            painter.drawRect(cellRect(m_cursor.layer, m_cursor.head));
+        }
         painter.setPen(QPen(colors().fill, 1.5, Qt::DotLine));
         painter.drawRect(QRectF(plot().axisRect()->rect()).adjusted(-1, -1, 1, 1));
     }

@@ -11,10 +11,12 @@ QList<HeadId> SelectionModel::sorted() const {
 }
 
 void SelectionModel::select(const QSet<HeadId>& heads, HeadId primary) {
-    if (heads == m_selected && primary == m_primary)
+    const auto first = [&] { return heads.isEmpty() ? HeadId{} : *std::min_element(heads.begin(), heads.end()); };
+    const HeadId chosen = heads.contains(primary) ? primary : first();
+    if (heads == m_selected && chosen == m_primary)
         return;
     m_selected = heads;
-    m_primary = heads.contains(primary) ? primary : heads.isEmpty() ? HeadId{} : sorted().front();
+    m_primary = chosen;
     Q_EMIT changed();
 }
 
@@ -30,8 +32,36 @@ void SelectionModel::add(const QSet<HeadId>& heads, HeadId primary) {
     select(m_selected | heads, primary);
 }
 
+void SelectionModel::selectLayers(const QList<int>& layers, int heads) {
+    QSet<HeadId> set;
+    for (const int layer : layers)
+        for (int head = 0; head < heads; ++head)
+            set.insert({layer, head});
+    select(set, m_primary);
+}
+
+void SelectionModel::setPrimary(HeadId head) {
+    if (m_selected.contains(head))
+        select(m_selected, head);
+}
+
 void SelectionModel::clear() {
+    if (m_selected.isEmpty())
+        setPinned({});
     select({}, {});
+}
+
+void SelectionModel::reset() {
+    setHovered({});
+    setPinned({});
+    select({}, {});
+}
+
+void SelectionModel::setPinned(HeadId head) {
+    if (head == m_pinned)
+        return;
+    m_pinned = head;
+    Q_EMIT pinnedChanged();
 }
 
 void SelectionModel::setHovered(HeadId head) {

@@ -1,18 +1,14 @@
 #pragma once
 
-#include "core/profile/profile.h"
-
 #include <QWidget>
 #include <array>
-#include <functional>
-#include <vector>
 
-class QComboBox;
 class QHBoxLayout;
 class QLabel;
 class QMenu;
 class QPushButton;
 class QSpinBox;
+class QStackedLayout;
 
 namespace linnet::widgets {
 class HeadHeatMap;
@@ -20,9 +16,12 @@ class HeadHeatMap;
 
 namespace linnet::app {
 
+class MapControls;
+class MapLink;
 class Session;
+class SingleMap;
 
-// Three linked heat maps of the profile, and the choice of the layers to convert.
+// The heads of the teacher as maps, three at once or a large one, and the choice of the layers to convert.
 class HeadsPage : public QWidget {
     Q_OBJECT
 public:
@@ -37,22 +36,20 @@ protected:
 private:
     void makeTools(QHBoxLayout* row);
     void makePresets(QMenu* menu);
-    void makeMaps(QHBoxLayout* row);
-    void showProfile();
-    void showScaleMode();
+    QWidget* makeOverview();
+    void showMaps();
     void showLayers();
-    void showSelection();
-    void showHover();
     void showJob();
-    void toggle(const QList<int>& layers, bool converted);
-    std::vector<double> values(const std::function<double(const core::HeadProfile&)>& of) const; // not-a-number without a profile
 
     Session* m_session;
-    QComboBox *m_scaleMode = nullptr, *m_concentration = nullptr;
+    MapControls* m_controls;
+    SingleMap* m_single;
+    QStackedLayout* m_stack;
     QSpinBox* m_keep = nullptr;
     QPushButton *m_profile = nullptr, *m_presets = nullptr;
     QLabel *m_summary, *m_warning;
-    std::array<widgets::HeadHeatMap*, 3> m_maps{}; // distance, concentration, output scale
+    std::array<widgets::HeadHeatMap*, 3> m_maps{}; // the overview: distance, concentration, output scale
+    std::array<MapLink*, 3> m_links{};
 };
 
 } // namespace linnet::app
