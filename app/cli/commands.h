@@ -27,6 +27,7 @@ void addModelCommands(Cli& cli, CLI::App& app);    // info, logits, tokenize, ge
 void addMeasureCommands(Cli& cli, CLI::App& app);  // profile, eval, estimate, bench, doctor
 void addSelectCommand(Cli& cli, CLI::App& app);
 void addStudyCommand(Cli& cli, CLI::App& app);
+void addCompletionCommand(Cli& cli, CLI::App& app); // after the others: it tells of them
 void addRecipeCommands(Cli& cli, CLI::App& app);   // recipe new | check | show | diff
 void addRunCommands(Cli& cli, CLI::App& app);      // convert, resume, metrics, export, verify
 std::filesystem::path modelPath(const std::string& model); // `default` resolved; throws

@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
     addStudyCommand(cli, app);
     addRecipeCommands(cli, app);
     addRunCommands(cli, app);
+    addCompletionCommand(cli, app);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

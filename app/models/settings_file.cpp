@@ -1,0 +1,43 @@
+#include "app/models/settings_file.h"
+
+#include <QCoreApplication>
+#include <QFile>
+#include <QFileInfo>
+#include <QSettings>
+
+namespace linnet::app {
+namespace {
+
+QString tr(const char* text) {
+    return QCoreApplication::translate("SettingsFile", text);
+}
+
+} // namespace
+
+QString mendSettings() {
+    QString path;
+    {
+        QSettings settings;
+        settings.sync();
+        path = settings.fileName();
+        if (settings.status() == QSettings::NoError)
+            return {};
+        if (settings.status() == QSettings::AccessError)
+            return tr("The settings in %1 can't be read or written: this window works, but remembers nothing.").arg(path);
+        settings.clear(); // of what could still be read, nothing is certain
+    }
+    const auto aside = path + QStringLiteral(".broken");
+    QFile::remove(aside);
+    const bool moved = QFile::rename(path, aside);
+    QSettings().clear(); // Qt keeps a file's content for a while after its last user
+    return tr("The settings file was damaged: Linnet starts with its defaults. %1").arg(moved ? tr("The old file is kept as %1.").arg(aside) : QString());
+}
+
+void resetSettings() {
+    QSettings settings;
+    for (const auto& key : settings.allKeys())
+        if (!key.startsWith(QLatin1String("recent/")) && key != QLatin1String("runs/folder"))
+            settings.remove(key);
+}
+
+} // namespace linnet::app

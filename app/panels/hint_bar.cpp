@@ -1,0 +1,95 @@
+#include "app/panels/hint_bar.h"
+
+#include "app/panels/help_window.h"
+
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QSettings>
+#include <QTabWidget>
+#include <QToolButton>
+
+namespace linnet::app {
+namespace {
+
+QString hintOf(const QString& page) {
+    const std::pair<const char*, QString> hints[] = {
+        {"headsPage", HintBar::tr("One cell is one head. Profile measures them; click a cell to see how the head attends, tick a layer at the left edge to convert it.")},
+        {"layersPage", HintBar::tr("Choose how many layers stay softmax. Measure ranks them on your text; the curve shows what each further layer costs.")},
+        {"runsPage", HintBar::tr("Every run keeps its recipe, its numbers and a colour. Select two to see what differs, or take one as the baseline.")},
+        {"curvesPanel", HintBar::tr("A run draws here while it goes: one pale line a layer, the bold one their mean. Wheel zooms, a double click shows all.")},
+        {"evaluationPanel", HintBar::tr("The student beside its teacher, on text that no stage has seen. A dash is not measured; ± is the standard error.")},
+        {"generatePage", HintBar::tr("Type a prompt: teacher and student go on from it side by side, and the place where they part is marked.")},
+    };
+    for (const auto& [name, text] : hints)
+        if (page == QLatin1String(name))
+            return text;
+    return {};
+}
+
+QString keyOf(const QString& page) {
+    return QStringLiteral("hints/") + page;
+}
+
+} // namespace
+
+HintBar::HintBar(QTabWidget* pages, QWidget* parent) : QFrame(parent), m_pages(pages), m_text(new QLabel), m_more(new QToolButton), m_close(new QToolButton) {
+    setObjectName(QStringLiteral("hintBar"));
+    setAccessibleName(tr("Hint"));
+    setFrameShape(QFrame::NoFrame);
+    setAutoFillBackground(true);
+    m_text->setWordWrap(true);
+    m_text->setObjectName(QStringLiteral("hintText"));
+    m_more->setText(tr("More..."));
+    m_more->setObjectName(QStringLiteral("hintMore"));
+    m_more->setAccessibleName(tr("Help on this page"));
+    m_close->setText(tr("Got it"));
+    m_close->setObjectName(QStringLiteral("hintClose"));
+    m_close->setAccessibleName(tr("Put this hint away"));
+    for (auto* button : {m_more, m_close})
+        button->setAutoRaise(true);
+    auto* layout = new QHBoxLayout(this);
+    layout->setContentsMargins(10, 3, 6, 3);
+    layout->addWidget(m_text, 1);
+    layout->addWidget(m_more);
+    layout->addWidget(m_close);
+    connect(pages, &QTabWidget::currentChanged, this, &HintBar::follow);
+    connect(m_more, &QToolButton::clicked, this, [this] { Q_EMIT helpRequested(HelpWindow::pageOf(m_pages->currentWidget())); });
+    connect(m_close, &QToolButton::clicked, this, [this] {
+        QSettings().setValue(keyOf(m_pages->currentWidget()->objectName()), true);
+        follow();
+    });
+    restyle();
+    follow();
+}
+
+QString HintBar::text() const {
+    return m_text->text();
+}
+
+void HintBar::showAgain() {
+    QSettings().remove(QStringLiteral("hints"));
+    follow();
+}
+
+void HintBar::follow() {
+    const auto page = m_pages->currentWidget() ? m_pages->currentWidget()->objectName() : QString();
+    const auto hint = hintOf(page);
+    m_text->setText(hint);
+    setVisible(!hint.isEmpty() && !QSettings().value(keyOf(page), false).toBool());
+}
+
+void HintBar::restyle() {
+    auto shown = palette();
+    shown.setColor(QPalette::Window, parentWidget() ? parentWidget()->palette().color(QPalette::ToolTipBase) : palette().color(QPalette::ToolTipBase));
+    if (shown != palette())
+        setPalette(shown);
+}
+
+void HintBar::changeEvent(QEvent* event) {
+    QFrame::changeEvent(event);
+    if (event->type() == QEvent::ApplicationPaletteChange || event->type() == QEvent::PaletteChange)
+        restyle();
+}
+
+} // namespace linnet::app

@@ -1,0 +1,287 @@
+#include "app/window_habits.h"
+
+#include "app/models/open_target.h"
+#include "app/models/session.h"
+#include "app/models/session_restore.h"
+#include "app/models/settings_file.h"
+#include "app/models/shortcut_map.h"
+#include "app/models/theme_choice.h"
+#include "app/panels/about_dialog.h"
+#include "app/panels/help_window.h"
+#include "app/panels/hint_bar.h"
+#include "app/panels/shortcuts_dialog.h"
+
+#include <QActionGroup>
+#include <QApplication>
+#include <QDockWidget>
+#include <QFileInfo>
+#include <QMainWindow>
+#include <QMenu>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QPushButton>
+#include <QTabWidget>
+#include <QVBoxLayout>
+
+namespace linnet::app {
+namespace {
+
+QAction* add(QMenu* menu, const char* name, const QString& title, const QKeySequence& keys = {}) {
+    auto* action = menu->addAction(title);
+    action->setObjectName(QString::fromLatin1(name));
+    action->setShortcut(keys);
+    return action;
+}
+
+QWidget* firstFocus(QWidget* panel) { // where Tab would land in it
+    auto* at = panel;
+    do {
+        if (at->isVisible() && at->isEnabled() && (at->focusPolicy() & Qt::TabFocus) && (at == panel || panel->isAncestorOf(at)))
+            return at;
+        at = at->nextInFocusChain();
+    } while (at != panel);
+    return nullptr;
+}
+
+} // namespace
+
+WindowHabits::WindowHabits(QMainWindow* window, Session* session)
+    : QObject(window), m_window(window), m_session(session), m_theme(new ThemeKeeper(this)), m_shortcuts(new ShortcutMap(this)) {
+    connect(session, &Session::teacherChanged, this, &WindowHabits::takePendingRecipe);
+    connect(session, &Session::failed, this, [this] { m_pendingRecipe.clear(); });
+}
+
+QWidget* WindowHabits::wrapPages(QTabWidget* pages) {
+    m_pages = pages;
+    auto* center = new QWidget;
+    auto* layout = new QVBoxLayout(center);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    m_hints = new HintBar(pages);
+    connect(m_hints, &HintBar::helpRequested, this, &WindowHabits::showHelp);
+    layout->addWidget(m_hints);
+    layout->addWidget(pages, 1);
+    m_restore = new SessionRestore(m_session, pages, this);
+    return center;
+}
+
+// ---- menus ------------------------------------------------------------------------------------------------------------------
+
+void WindowHabits::fillRecent(QMenu* menu) {
+    connect(menu, &QMenu::aboutToShow, this, [this, menu] { refillRecent(menu); });
+    refillRecent(menu);
+}
+
+void WindowHabits::refillRecent(QMenu* menu) {
+    menu->clear();
+    const std::pair<Recent, QString> kinds[] = {{Recent::Models, tr("Models")}, {Recent::Runs, tr("Runs")}, {Recent::Recipes, tr("Recipes")}};
+    for (const auto& [kind, title] : kinds) {
+        const auto paths = recents(kind);
+        if (paths.isEmpty())
+            continue;
+        menu->addSection(title);
+        for (const auto& path : paths) {
+            const QFileInfo file(path);
+            auto* action = menu->addAction(tr("%1   in %2").arg(file.fileName(), file.path()).replace(QLatin1Char('&'), QStringLiteral("&&")));
+            connect(action, &QAction::triggered, this, [this, kind = kind, path] {
+                if (!QFileInfo::exists(path))
+                    dropRecent(kind, path); // said by open()
+                open(path);
+            });
+        }
+    }
+    if (menu->isEmpty()) {
+        menu->addAction(tr("(none yet)"))->setEnabled(false);
+        return;
+    }
+    menu->addSeparator();
+    connect(menu->addAction(tr("&Clear this list")), &QAction::triggered, this, &clearRecents);
+}
+
+void WindowHabits::fillEdit(QMenu* menu) {
+    menu->addSeparator();
+    connect(add(menu, "shortcuts", tr("&Keyboard shortcuts..."), QKeySequence(tr("Ctrl+K"))), &QAction::triggered, this, &WindowHabits::showShortcuts);
+    auto* reopen = add(menu, "reopen", tr("Re&open the last model at start"));
+    reopen->setCheckable(true);
+    reopen->setChecked(SessionRestore::reopens());
+    connect(reopen, &QAction::toggled, this, &SessionRestore::setReopens);
+    connect(add(menu, "resetSettings", tr("Reset &settings...")), &QAction::triggered, this, &WindowHabits::askReset);
+}
+
+void WindowHabits::fillView(QMenu* menu) {
+    auto* themes = menu->addMenu(tr("&Theme"));
+    auto* group = new QActionGroup(themes);
+    const struct {
+        const char* name;
+        QString title;
+        ThemeChoice choice;
+    } choices[] = {{"themeSystem", tr("As the &desktop"), ThemeChoice::System}, {"themeLight", tr("&Light"), ThemeChoice::Light}, {"themeDark", tr("&Dark"), ThemeChoice::Dark}};
+    for (const auto& [name, title, choice] : choices) {
+        auto* action = add(themes, name, title);
+        action->setCheckable(true);
+        group->addAction(action);
+        connect(action, &QAction::triggered, m_theme, [this, choice = choice] { m_theme->choose(choice); });
+        const auto show = [this, action, choice = choice] { action->setChecked(m_theme->choice() == choice); };
+        connect(m_theme, &ThemeKeeper::changed, action, show);
+        show();
+    }
+    connect(add(menu, "toggleTheme", tr("Light or dar&k"), QKeySequence(tr("Ctrl+T"))), &QAction::triggered, m_theme,
+            [this] { m_theme->choose(m_window->palette().color(QPalette::Window).lightnessF() < 0.5f ? ThemeChoice::Light : ThemeChoice::Dark); });
+    connect(add(menu, "nextPanel", tr("&Next panel"), QKeySequence(Qt::Key_F6)), &QAction::triggered, this, [this] { nextPanel(true); });
+    connect(add(menu, "previousPanel", tr("&Previous panel"), QKeySequence(Qt::SHIFT | Qt::Key_F6)), &QAction::triggered, this, [this] { nextPanel(false); });
+}
+
+void WindowHabits::fillHelp(QMenu* menu) {
+    connect(add(menu, "helpContents", tr("&Contents")), &QAction::triggered, this, [this] { showHelp(HelpWindow::pages().front()); });
+    connect(add(menu, "helpHere", tr("Help on this &panel"), QKeySequence(Qt::Key_F1)), &QAction::triggered, this, &WindowHabits::showHelpOfFocus);
+    connect(add(menu, "showHints", tr("Show the &hints again")), &QAction::triggered, this, [this] { m_hints->showAgain(); });
+    menu->addSeparator();
+    connect(add(menu, "about", tr("&About Linnet")), &QAction::triggered, this, &WindowHabits::showAbout);
+}
+
+void WindowHabits::collectShortcuts() {
+    const auto collect = [this](const auto& self, QMenu* menu, const QString& group) -> void {
+        for (auto* action : menu->actions())
+            if (action->menu())
+                self(self, action->menu(), group);
+            else if (!action->isSeparator())
+                m_shortcuts->add(action, group); // those without a name are lists of files
+    };
+    for (auto* action : m_window->menuBar()->actions())
+        if (action->menu())
+            collect(collect, action->menu(), action->text().remove(QLatin1Char('&')));
+}
+
+void WindowHabits::nextPanel(bool forward) {
+    QList<QWidget*> panels{m_pages};
+    for (auto* dock : m_window->findChildren<QDockWidget*>())
+        if (dock->isVisible() && !dock->visibleRegion().isEmpty()) // not one behind another's tab
+            panels << dock;
+    const auto* focus = QApplication::focusWidget();
+    const auto count = panels.size();
+    qsizetype at = 0;
+    for (qsizetype i = 0; i < count; ++i)
+        if (focus && panels[i]->isAncestorOf(focus))
+            at = i;
+    for (qsizetype step = 1; step <= count; ++step) {
+        auto* panel = panels[((at + (forward ? step : -step)) % count + count) % count];
+        auto* inside = panel == m_pages ? static_cast<QWidget*>(m_pages) : static_cast<QDockWidget*>(panel)->widget();
+        if (auto* target = inside ? firstFocus(inside) : nullptr)
+            return target->setFocus(forward ? Qt::TabFocusReason : Qt::BacktabFocusReason);
+    }
+}
+
+// ---- opening ----------------------------------------------------------------------------------------------------------------
+
+void WindowHabits::start(const QString& path, bool openAnything) {
+    if (!openAnything)
+        return;
+    const auto last = SessionRestore::reopens() ? SessionRestore::lastModel() : QString();
+    if (!path.isEmpty())
+        return path == QLatin1String("default") ? m_session->openTeacher(path) : open(path);
+    if (last.isEmpty())
+        return m_session->openTeacher(QStringLiteral("default"));
+    if (QFileInfo::exists(last))
+        return m_session->openTeacher(last);
+    tell(tr("The model of last time isn't there any more:\n%1\n\nOpen another, or the default teacher (File menu).").arg(last));
+}
+
+void WindowHabits::open(const QString& path) {
+    const auto target = openTarget(path);
+    switch (target.kind) {
+    case OpenKind::Wrong: Q_EMIT failed(tr("Can't open this"), {core::ErrorCode::NotFound, target.why.toStdString(), {}}); break;
+    case OpenKind::Recipe: loadRecipe(target.path); break;
+    case OpenKind::Run: addRecent(Recent::Runs, target.path); [[fallthrough]];
+    case OpenKind::Model: m_session->openTeacher(target.path); break;
+    }
+}
+
+void WindowHabits::drop(const QMimeData* dropped) {
+    const auto target = openTarget(*dropped);
+    if (target.kind == OpenKind::Wrong)
+        Q_EMIT failed(tr("Can't open what was dropped"), {core::ErrorCode::Usage, target.why.toStdString(), {}});
+    else
+        open(target.path);
+}
+
+void WindowHabits::loadRecipe(const QString& path) {
+    const auto recipe = core::readRecipe(path.toStdString());
+    if (!recipe) {
+        Q_EMIT failed(tr("Can't load the recipe"), recipe.error());
+        return;
+    }
+    addRecent(Recent::Recipes, path);
+    if (m_session->teacher()) {
+        m_session->recipe()->replace(*recipe, tr("Load %1").arg(QFileInfo(path).fileName()));
+        return;
+    }
+    const auto teacher = QString::fromStdString(recipe->teacherSource); // a recipe is about a teacher: that one first
+    if (teacher != QLatin1String("default") && !QFileInfo::exists(teacher)) {
+        Q_EMIT failed(tr("Can't load the recipe"), {core::ErrorCode::NotFound, "the recipe's teacher " + recipe->teacherSource + " isn't there: open its teacher, then the recipe", {}});
+        return;
+    }
+    m_session->openTeacher(teacher);
+    m_pendingRecipe = path;
+}
+
+void WindowHabits::takePendingRecipe() {
+    if (m_session->teacher() && !m_pendingRecipe.isEmpty())
+        loadRecipe(std::exchange(m_pendingRecipe, QString()));
+}
+
+// ---- windows beside the work ------------------------------------------------------------------------------------------------
+
+void WindowHabits::tell(const QString& text) {
+    auto* box = new QMessageBox(QMessageBox::Information, tr("Linnet"), text, QMessageBox::Ok, m_window);
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->setObjectName(QStringLiteral("tellBox"));
+    box->open();
+}
+
+void WindowHabits::showHelp(const QString& page) {
+    if (!m_help)
+        m_help = new HelpWindow(m_window);
+    m_help->showPage(page);
+}
+
+void WindowHabits::showHelpOfFocus() {
+    const auto* focus = QApplication::focusWidget();
+    showHelp(HelpWindow::pageOf(focus && focus != m_pages && !m_pages->isAncestorOf(focus) ? focus : m_pages->currentWidget()));
+}
+
+void WindowHabits::showShortcuts() {
+    auto* dialog = new ShortcutsDialog(m_shortcuts, m_window);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->show();
+}
+
+void WindowHabits::showAbout() {
+    auto* dialog = new AboutDialog(m_window);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->open();
+}
+
+void WindowHabits::askReset() {
+    auto* box = new QMessageBox(QMessageBox::Question, tr("Reset settings"), tr("Set theme, shortcuts, layout, hints and the choices of every page to what they were at first?"),
+                                QMessageBox::NoButton, m_window);
+    box->setInformativeText(tr("Recipes, runs and the lists of recent files stay. Some choices show at the next start."));
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->setObjectName(QStringLiteral("resetBox"));
+    auto* reset = box->addButton(tr("&Reset"), QMessageBox::AcceptRole);
+    box->setDefaultButton(box->addButton(QMessageBox::Cancel));
+    connect(reset, &QPushButton::clicked, this, [this] {
+        resetSettings();
+        m_theme->reload();
+        m_shortcuts->reload();
+        m_hints->showAgain();
+        Q_EMIT layoutResetRequested();
+    });
+    box->open();
+}
+
+void WindowHabits::save() {
+    m_restore->save();
+}
+
+} // namespace linnet::app
