@@ -44,8 +44,12 @@ const Text& textOf(Metric metric) {
     return texts[static_cast<std::size_t>(metric)];
 }
 
+struct Words {
+    Q_DECLARE_TR_FUNCTIONS(Metric)
+};
+
 QString translated(const char* text) {
-    return QCoreApplication::translate("Metric", text);
+    return Words::tr(text);
 }
 
 bool isDistance(Metric metric) {
@@ -85,9 +89,9 @@ MetricText metricText(Metric metric, Source source) {
     const auto& text = textOf(metric);
     MetricText made{text.key, translated(text.name), translated(text.name), *text.unit ? translated(text.unit) : QString(), text.scale, translated(text.hint)};
     if (isDistance(metric) && source == Source::Student)
-        made.title = QCoreApplication::translate("Metric", "decay horizon");
+        made.title = Words::tr("decay horizon");
     if (isDistance(metric) && source == Source::Difference)
-        made.title = QCoreApplication::translate("Metric", "decay horizon - %1").arg(made.name);
+        made.title = Words::tr("decay horizon - %1").arg(made.name);
     if (source == Source::Difference)
         made.scale = widgets::ColorScale::Linear;
     return made;
@@ -109,22 +113,21 @@ std::vector<double> metricValues(Session& session, Metric metric, Source source)
 }
 
 QString metricMissing(Session& session, Metric metric, Source source) {
-    const auto text = [](const char* sentence) { return QCoreApplication::translate("Metric", sentence); };
     if (!session.teacher())
-        return text("Open a model first: its heads appear here.");
+        return Words::tr("Open a model first: its heads appear here.");
     if (metric == Metric::AlignmentError && source != Source::Student)
-        return text("Only a student has an error.");
+        return Words::tr("Only a student has an error.");
     if (!isDistance(metric) && metric != Metric::AlignmentError && source != Source::Teacher)
-        return text("No run measures this of a student: a linear layer has no attention weights.");
+        return Words::tr("No run measures this of a student: a linear layer has no attention weights.");
     if (source != Source::Student && !session.profile())
-        return text("Not measured yet: press Profile (about a minute on a CPU).");
+        return Words::tr("Not measured yet: press Profile (about a minute on a CPU).");
     const auto values = metricValues(session, metric, source);
     if (std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
         return {};
     if (source == Source::Teacher)
-        return text("This profile does not have it.");
-    return metric == Metric::AlignmentError ? text("No closed form yet: run a conversion with the start \"linnet\", or open such a run.")
-                                            : text("No half-life is known yet: run a conversion, whose closed form chooses one, or set targets.");
+        return Words::tr("This profile does not have it.");
+    return metric == Metric::AlignmentError ? Words::tr("No closed form yet: run a conversion with the start \"linnet\", or open such a run.")
+                                            : Words::tr("No half-life is known yet: run a conversion, whose closed form chooses one, or set targets.");
 }
 
 } // namespace linnet::app

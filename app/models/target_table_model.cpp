@@ -1,10 +1,12 @@
 #include "app/models/target_table_model.h"
 
 #include "app/models/session.h"
+#include "app/models/target_text.h"
 #include "widgets/theme.h"
 
-#include <QGuiApplication>
+#include <QApplication>
 #include <QPalette>
+#include <QStyle>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -90,8 +92,11 @@ TargetTableModel::TargetTableModel(Session* session, QObject* parent) : QAbstrac
 }
 
 void TargetTableModel::rebuild() {
+    const auto heads = m_session->selection()->sorted();
+    if (heads == m_heads)
+        return; // another primary head: the rows stay, and so does what is selected in the table
     beginResetModel();
-    m_heads = m_session->selection()->sorted();
+    m_heads = heads;
     endResetModel();
 }
 
@@ -146,6 +151,11 @@ TargetTableModel::Check TargetTableModel::check(TargetField field, double value)
     return value < 0 || std::isinf(value) ? Check::Invalid : within(0, 32);
 }
 
+std::optional<double> TargetTableModel::typed(const QString& text, TargetField field) {
+    const auto value = parsed(text, field);
+    return value && *value && check(field, **value) != Check::Invalid ? *value : std::nullopt;
+}
+
 bool TargetTableModel::costly(int row) const {
     const auto field = fieldAt(row);
     const auto* probes = m_session->probes();
@@ -186,9 +196,13 @@ QVariant TargetTableModel::data(const QModelIndex& index, int role) const {
         return {};
     case Qt::ForegroundRole:
         if (hasValue && (check(fieldAt(row), value) != Check::Fine || (index.column() == User && costly(row)))) {
-            const auto colors = widgets::stateColors(QGuiApplication::palette());
+            const auto colors = widgets::stateColors(QApplication::palette());
             return check(fieldAt(row), value) == Check::Invalid ? colors.bad : colors.warning;
         }
+        return {};
+    case Qt::DecorationRole: // not by colour alone
+        if (index.column() == User && hasValue && (check(fieldAt(row), value) != Check::Fine || costly(row)))
+            return QApplication::style()->standardIcon(check(fieldAt(row), value) == Check::Invalid ? QStyle::SP_MessageBoxCritical : QStyle::SP_MessageBoxWarning);
         return {};
     default: return {};
     }
@@ -253,6 +267,66 @@ bool TargetTableModel::setTexts(const QList<int>& rows, const QStringList& texts
     return apply(rows, values, what);
 }
 
+bool TargetTableModel::set(const QList<int>& rows, const QString& text) {
+    QList<std::optional<double>> values;
+    for (const int row : rows) {
+        const auto value = parsed(text, fieldAt(row));
+        if (!value) {
+            Q_EMIT rejected(tr("\"%1\" was not taken: %2.").arg(text.trimmed(), allowedText(fieldAt(row))));
+            return false;
+        }
+        values << *value;
+    }
+    return apply(rows, values, tr("Set %1").arg(rowsText(rows)));
+}
+
+bool TargetTableModel::paste(const QList<int>& rows, const QString& clipboard) {
+    QList<TargetField> fields;
+    for (const int row : rows)
+        fields << fieldAt(row);
+    const auto pasted = placeTargets(targetLines(clipboard), fields);
+    if (pasted.isEmpty()) {
+        Q_EMIT rejected(tr("The clipboard holds no target for these rows: copy rows of this table, or values, one a line."));
+        return false;
+    }
+    QList<int> onto;
+    QStringList texts;
+    for (const auto& each : pasted) {
+        onto << rows[each.row];
+        texts << each.text;
+    }
+    return setTexts(onto, texts);
+}
+
+void TargetTableModel::setLocked(const QList<int>& rows, bool locked) {
+    core::Recipe recipe = m_session->recipe()->recipe();
+    for (const int row : rows) {
+        const auto id = headAt(row);
+        auto& target = recipe.targets[id.layer][id.head];
+        if (locked)
+            target.locked.insert(targetKey(fieldAt(row)));
+        else
+            target.locked.erase(targetKey(fieldAt(row)));
+        if (target.empty())
+            recipe.targets[id.layer].erase(id.head);
+        if (recipe.targets[id.layer].empty())
+            recipe.targets.erase(id.layer);
+    }
+    m_session->recipe()->replace(recipe, (locked ? tr("Lock %1") : tr("Unlock %1")).arg(rowsText(rows)));
+}
+
+QString TargetTableModel::rowsText(const QList<int>& rows) const {
+    QSet<HeadId> heads;
+    QSet<int> fields;
+    for (const int row : rows) {
+        heads.insert(headAt(row));
+        fields.insert(row % kFields);
+    }
+    const auto which = fields.size() == 1 ? fieldText(fieldAt(rows.front())) : tr("%n target(s)", nullptr, static_cast<int>(rows.size()));
+    return heads.size() == 1 ? tr("%1 of layer %2, head %3").arg(which).arg(headAt(rows.front()).layer).arg(headAt(rows.front()).head)
+                             : tr("%1 of %n head(s)", nullptr, static_cast<int>(heads.size())).arg(which);
+}
+
 bool TargetTableModel::scale(const QList<int>& rows, double factor) {
     QList<int> scaled; // rows with a value
     QList<std::optional<double>> values;
@@ -263,7 +337,7 @@ bool TargetTableModel::scale(const QList<int>& rows, double factor) {
         }
     if (scaled.isEmpty())
         Q_EMIT rejected(tr("Nothing to scale: profile the teacher or type a value first."));
-    return !scaled.isEmpty() && apply(scaled, values, tr("Scale %n target(s)", nullptr, static_cast<int>(scaled.size())));
+    return !scaled.isEmpty() && apply(scaled, values, tr("Scale %1 by %2").arg(rowsText(scaled)).arg(factor));
 }
 
 bool TargetTableModel::apply(const QList<int>& rows, const QList<std::optional<double>>& values, const QString& what) {
@@ -283,7 +357,7 @@ void TargetTableModel::reset(const QList<int>& rows) {
     QList<TargetEdit> edits;
     for (const int row : rows)
         edits << TargetEdit{headAt(row), fieldAt(row), std::nullopt, true};
-    m_session->recipe()->editTargets(edits, tr("Reset %n target(s)", nullptr, static_cast<int>(rows.size())));
+    m_session->recipe()->editTargets(edits, tr("Reset %1").arg(rowsText(rows)));
 }
 
 QString TargetTableModel::text(const QList<int>& rows) const {

@@ -38,10 +38,14 @@ public:
     // Rows in order; a text is a number, "none" (half-life: no decay) or "" (automatic again). All or nothing, one undo step;
     // false after rejected() where a text does not fit.
     bool setTexts(const QList<int>& rows, const QStringList& texts);
+    bool set(const QList<int>& rows, const QString& text); // one text for all of them
+    bool paste(const QList<int>& rows, const QString& clipboard); // target_text.h
+    void setLocked(const QList<int>& rows, bool locked);
     bool scale(const QList<int>& rows, double factor);
     void reset(const QList<int>& rows);
     QString text(const QList<int>& rows) const; // tab separated with a header line
     static Check check(TargetField field, double value);
+    static std::optional<double> typed(const QString& text, TargetField field); // nullopt: no value that a run would take
     bool costly(int row) const; // the user's value is known to cost more than 10 % of the head's residual
 
 Q_SIGNALS:
@@ -51,6 +55,7 @@ private:
     void rebuild();
     void refresh();
     QString tooltip(int row, int column) const;
+    QString rowsText(const QList<int>& rows) const; // "beta of 3 head(s)": for the names of steps
     bool apply(const QList<int>& rows, const QList<std::optional<double>>& values, const QString& what);
     Session* m_session;
     QList<HeadId> m_heads;

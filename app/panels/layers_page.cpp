@@ -3,6 +3,7 @@
 #include "app/models/layer_choice.h"
 #include "app/models/layer_table_model.h"
 #include "app/models/session.h"
+#include "app/panels/layer_brush.h"
 #include "widgets/empty_state.h"
 #include "widgets/keep_curve.h"
 
@@ -210,6 +211,7 @@ QWidget* LayersPage::makeTable() {
     action(tr("Never convert"), QStringLiteral("pinNever"), Qt::Key_N, Pin::Never);
     action(tr("Always convert"), QStringLiteral("pinAlways"), Qt::Key_A, Pin::Always);
     action(tr("No pin"), QStringLiteral("pinNone"), Qt::Key_Delete, Pin::None);
+    new LayerBrush(m_table, LayerTableModel::Layer, m_session);
     return m_table;
 }
 

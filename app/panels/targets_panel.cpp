@@ -1,7 +1,9 @@
 #include "app/panels/targets_panel.h"
 
 #include "app/models/session.h"
+#include "app/models/target_actions.h"
 #include "app/models/target_table_model.h"
+#include "app/panels/target_preview.h"
 #include "widgets/empty_state.h"
 #include "widgets/theme.h"
 
@@ -9,27 +11,105 @@
 #include <QClipboard>
 #include <QEvent>
 #include <QGuiApplication>
-#include <QHBoxLayout>
+#include <QGridLayout>
 #include <QHeaderView>
 #include <QInputDialog>
 #include <QLabel>
+#include <QLineEdit>
+#include <QMenu>
 #include <QPushButton>
 #include <QStackedLayout>
+#include <QStyledItemDelegate>
 #include <QTableView>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <functional>
 
 namespace linnet::app {
+
+namespace {
+
+constexpr int kRoomyHeight = 400; // from here on the preview has a picture; the inspector has it too
+
+class ValueDelegate : public QStyledItemDelegate { // tells what is typed before it is taken
+public:
+    using Typed = std::function<void(const QModelIndex&, const QString&)>;
+    ValueDelegate(Typed typed, QObject* parent) : QStyledItemDelegate(parent), m_typed(std::move(typed)) {}
+    QWidget* createEditor(QWidget* parent, const QStyleOptionViewItem&, const QModelIndex& index) const override {
+        auto* editor = new QLineEdit(parent);
+        editor->setFrame(false);
+        connect(editor, &QLineEdit::textEdited, this, [this, index = QPersistentModelIndex(index)](const QString& text) { m_typed(index, text); });
+        return editor;
+    }
+
+private:
+    Typed m_typed;
+};
+
+} // namespace
 
 TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
     setObjectName(QStringLiteral("targetsPanel"));
     m_model = new TargetTableModel(session, this);
+    makeTable();
+    const auto label = [](const QString& name) {
+        auto* made = new QLabel;
+        made->setObjectName(name);
+        made->setWordWrap(true);
+        return made;
+    };
+    m_caption = label(QStringLiteral("targetsCaption"));
+    m_message = label(QStringLiteral("targetsMessage"));
+    m_message->hide();
+    m_probe = label(QStringLiteral("targetsProbe"));
+    m_probe->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    m_probe->setToolTip(tr("What is left of this head's output after the best linear map of what the start makes of it: 0 all is there, 1 nothing. "
+                           "Measured on some calibration windows, without training."));
+    m_preview = new TargetPreview(session);
+
+    auto* content = new QWidget;
+    auto* layout = new QVBoxLayout(content);
+    layout->setContentsMargins(6, 6, 6, 6);
+    layout->setSpacing(4);
+    layout->addWidget(m_caption);
+    layout->addWidget(m_table, 3);
+    layout->addWidget(m_preview, 1);
+    layout->addWidget(m_probe);
+    layout->addWidget(m_message);
+    auto* buttons = new QGridLayout;
+    buttons->setSpacing(4);
+    makeButtons(buttons);
+    layout->addLayout(buttons);
+    m_stack = new QStackedLayout(this);
+    m_stack->addWidget(new widgets::EmptyState(QStringLiteral("◎"), tr("No head selected"), tr("Select heads in a heat map to see and set their targets.")));
+    m_stack->addWidget(content);
+
+    connect(m_model, &TargetTableModel::rejected, this, &TargetsPanel::say);
+    connect(m_model, &QAbstractItemModel::dataChanged, this, [this] {
+        m_message->hide();
+        lookAt();
+    });
+    connect(m_model, &QAbstractItemModel::modelReset, this, &TargetsPanel::refresh);
+    connect(m_table->selectionModel(), &QItemSelectionModel::currentRowChanged, this, &TargetsPanel::lookAt);
+    connect(session->probes(), &TargetProbeModel::changed, this, &TargetsPanel::showProbe);
+    connect(session->selection(), &SelectionModel::changed, this, &TargetsPanel::refresh);
+    refresh();
+    showProbe();
+}
+
+void TargetsPanel::makeTable() {
     m_table = new QTableView;
     m_table->setObjectName(QStringLiteral("targetsTable"));
+    m_table->setAccessibleName(tr("Targets of the selected heads"));
     m_table->setModel(m_model);
     m_table->setSelectionBehavior(QAbstractItemView::SelectRows);
     m_table->setAlternatingRowColors(true);
     m_table->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed | QAbstractItemView::SelectedClicked);
+    m_table->setItemDelegateForColumn(TargetTableModel::User, new ValueDelegate(
+                                                                   [this](const QModelIndex& index, const QString& text) {
+                                                                       m_preview->show(m_model->headAt(index.row()), m_model->fieldAt(index.row()), TargetTableModel::typed(text, m_model->fieldAt(index.row())));
+                                                                   },
+                                                                   this));
     m_table->verticalHeader()->hide();
     m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
     m_table->horizontalHeader()->setMinimumSectionSize(36);
@@ -38,66 +118,60 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
     m_table->setFont(small);
     m_table->horizontalHeader()->setFont(small);
     m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    m_table->horizontalHeader()->setResizeContentsPrecision(20); // of thousands of rows, those in view
     m_table->horizontalHeader()->setSectionResizeMode(TargetTableModel::User, QHeaderView::Stretch);
-    const auto button = [this](const QString& text, const QString& name, const QString& hint, auto&& slot) {
-        auto* made = new QPushButton(text);
-        made->setObjectName(name);
-        made->setToolTip(hint);
-        connect(made, &QPushButton::clicked, this, slot);
-        return made;
-    };
-    m_reset = button(tr("Reset"), QStringLiteral("resetTargetsButton"), tr("Selected rows (or all): automatic again, unlocked"), [this] { m_model->reset(rows()); });
-    m_scale = button(tr("Scale x…"), QStringLiteral("scaleTargetsButton"), tr("Multiply the values of the selected rows (or all)"), [this] { scale(); });
-    m_copy = button(tr("Copy"), QStringLiteral("copyTargetsButton"), tr("Selected rows (or all) as tab-separated text"), [this] { copy(); });
-    m_paste = button(tr("Paste"), QStringLiteral("pasteTargetsButton"), tr("One value for all selected rows, or one line a row"), [this] { paste(); });
-    m_caption = new QLabel;
-    m_caption->setWordWrap(true);
-    m_message = new QLabel;
-    m_message->setObjectName(QStringLiteral("targetsMessage"));
-    m_message->setWordWrap(true);
-    m_message->hide();
-    m_probe = new QLabel;
-    m_probe->setObjectName(QStringLiteral("targetsProbe"));
-    m_probe->setWordWrap(true);
-    m_probe->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    m_probe->setToolTip(tr("What is left of this head's output after the best linear map of what the start makes of it: 0 all is there, 1 nothing. "
-                           "Measured on some calibration windows, without training."));
-
-    auto* content = new QWidget;
-    auto* layout = new QVBoxLayout(content);
-    layout->setContentsMargins(6, 6, 6, 6);
-    layout->addWidget(m_caption);
-    layout->addWidget(m_table, 1);
-    layout->addWidget(m_probe);
-    layout->addWidget(m_message);
-    auto* buttons = new QHBoxLayout;
-    for (auto* each : {m_reset, m_scale, m_copy, m_paste}) {
-        each->setMinimumWidth(40);
-        buttons->addWidget(each, 1);
-    }
-    layout->addLayout(buttons);
-    m_stack = new QStackedLayout(this);
-    m_stack->addWidget(new widgets::EmptyState(QStringLiteral("◎"), tr("No head selected"), tr("Select heads in a heat map to see and set their targets.")));
-    m_stack->addWidget(content);
-
-    const auto shortcut = [this](QKeySequence::StandardKey key, auto&& slot) {
+    const auto shortcut = [this](const QKeySequence& keys, auto&& slot) {
         auto* action = new QAction(m_table);
-        action->setShortcut(key);
+        action->setShortcut(keys);
         action->setShortcutContext(Qt::WidgetShortcut);
         connect(action, &QAction::triggered, this, slot);
         m_table->addAction(action);
     };
     shortcut(QKeySequence::Copy, [this] { copy(); });
     shortcut(QKeySequence::Paste, [this] { paste(); });
-    connect(m_model, &TargetTableModel::rejected, this, [this](const QString& reason) {
-        m_message->setText(reason);
-        m_message->show();
-    });
-    connect(m_model, &QAbstractItemModel::dataChanged, m_message, &QWidget::hide);
-    connect(m_model, &QAbstractItemModel::modelReset, this, &TargetsPanel::refresh);
-    connect(session->probes(), &TargetProbeModel::changed, this, &TargetsPanel::showProbe);
-    refresh();
-    showProbe();
+    shortcut(QKeySequence::Delete, [this] { m_model->set(rows(), QString()); });
+}
+
+void TargetsPanel::makeButtons(QGridLayout* grid) {
+    const auto button = [this, grid](const QString& text, const QString& name, const QString& hint, auto&& slot) {
+        auto* made = new QPushButton(text);
+        made->setObjectName(name);
+        made->setToolTip(hint);
+        made->setMinimumWidth(40);
+        made->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+        connect(made, &QPushButton::clicked, this, slot);
+        grid->addWidget(made, grid->count() / 4, grid->count() % 4);
+        return made;
+    };
+    button(tr("Set…"), QStringLiteral("setTargetsButton"), tr("One value for the selected rows (or all)"), [this] { askValue(); });
+    button(tr("Scale ×…"), QStringLiteral("scaleTargetsButton"), tr("Multiply the values of the selected rows (or all)"), [this] { scale(); });
+    button(tr("Lock"), QStringLiteral("lockTargetsButton"), tr("Keep the selected rows (or all) as they are through alignment; once more unlocks them"), [this] { lock(); });
+    auto* menu = new QMenu(this);
+    fillSpread(menu);
+    button(tr("Apply"), QStringLiteral("applyTargetsButton"), tr("Give the values of the head of the current row to other heads"), [] {})->setMenu(menu);
+    button(tr("Copy"), QStringLiteral("copyTargetsButton"), tr("Selected rows (or all) as tab-separated text"), [this] { copy(); });
+    button(tr("Paste"), QStringLiteral("pasteTargetsButton"), tr("Copied rows field by field; plain values one a row, a single one to all rows"), [this] { paste(); });
+    button(tr("Reset"), QStringLiteral("resetTargetsButton"), tr("Selected rows (or all): automatic again, unlocked"), [this] { m_model->reset(rows()); });
+    button(tr("Compare…"), QStringLiteral("compareRecipeButton"), tr("Where this recipe differs from that of a run"), [this] { Q_EMIT comparisonRequested(); });
+}
+
+void TargetsPanel::fillSpread(QMenu* menu) {
+    const auto add = [this, menu](const QString& name, const QString& text, Spread how) {
+        auto* action = menu->addAction(text, this, [this, how] { spread(how); });
+        action->setObjectName(name);
+    };
+    add(QStringLiteral("applyGroup"), tr("To the heads of its key/value group"), Spread::Group);
+    add(QStringLiteral("applyLayer"), tr("To its layer"), Spread::Layer);
+    add(QStringLiteral("applyModel"), tr("To all heads of the model"), Spread::Model);
+    add(QStringLiteral("applySimilar"), tr("To the %1 most similar heads").arg(kSimilarHeads), Spread::Similar);
+    menu->addSeparator();
+    menu->addAction(tr("Select the similar heads"), this, [this] {
+        auto* selection = m_session->selection();
+        const auto similar = spreadHeads(*m_session, selection->primary(), Spread::Similar);
+        if (similar.isEmpty())
+            return say(tr("Which heads are similar is known after a profile."));
+        selection->add(QSet<HeadId>(similar.begin(), similar.end()), selection->primary());
+    })->setObjectName(QStringLiteral("selectSimilar"));
 }
 
 void TargetsPanel::showProbe() {
@@ -115,11 +189,39 @@ void TargetsPanel::changeEvent(QEvent* event) {
         showProbe();
 }
 
+void TargetsPanel::resizeEvent(QResizeEvent* event) {
+    QWidget::resizeEvent(event);
+    m_preview->setRoomy(height() >= kRoomyHeight);
+}
+
+void TargetsPanel::say(const QString& text) {
+    m_message->setText(text);
+    m_message->show();
+}
+
 void TargetsPanel::refresh() {
     const auto heads = m_session->selection()->selected().size();
     m_stack->setCurrentIndex(heads > 0 ? 1 : 0);
     m_caption->setText(tr("%n head(s) selected; no user value: automatic", nullptr, static_cast<int>(heads)));
     m_message->hide();
+    const auto primary = m_session->selection()->primary();
+    const auto current = m_table->currentIndex();
+    if (primary.valid() && (!current.isValid() || m_model->headAt(current.row()) != primary)) // another view chose it: its rows come into view
+        for (int row = 0; row < m_model->rowCount(); row += 4)
+            if (m_model->headAt(row) == primary) {
+                const auto field = current.isValid() ? current.row() % 4 : 0;
+                m_table->selectionModel()->setCurrentIndex(m_model->index(row + field, TargetTableModel::User), QItemSelectionModel::NoUpdate);
+                m_table->scrollTo(m_model->index(row, 0));
+                break;
+            }
+    lookAt();
+}
+
+void TargetsPanel::lookAt() {
+    const auto current = m_table->currentIndex();
+    const auto head = current.isValid() ? m_model->headAt(current.row()) : m_session->selection()->primary();
+    m_session->selection()->setPrimary(head);
+    m_preview->show(head, current.isValid() ? m_model->fieldAt(current.row()) : TargetField::HalfLife);
 }
 
 QList<int> TargetsPanel::rows() const {
@@ -131,6 +233,37 @@ QList<int> TargetsPanel::rows() const {
             result << row;
     std::sort(result.begin(), result.end());
     return result;
+}
+
+void TargetsPanel::askValue() {
+    auto* dialog = new QInputDialog(this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setObjectName(QStringLiteral("setTargetsDialog"));
+    dialog->setWindowTitle(tr("Set targets"));
+    dialog->setLabelText(tr("Value of %n target(s): a number, \"none\" for no decay, empty for automatic", nullptr, static_cast<int>(rows().size())));
+    connect(dialog, &QInputDialog::textValueSelected, this, [this, chosen = rows()](const QString& text) { m_model->set(chosen, text); });
+    dialog->open();
+}
+
+void TargetsPanel::lock() {
+    const auto chosen = rows();
+    const auto locked = [this](int row) { return m_model->index(row, TargetTableModel::Locked).data(Qt::CheckStateRole).toInt() == Qt::Checked; };
+    m_model->setLocked(chosen, !std::all_of(chosen.begin(), chosen.end(), locked));
+}
+
+void TargetsPanel::spread(Spread how) {
+    const auto from = m_table->currentIndex().isValid() ? m_model->headAt(m_table->currentIndex().row()) : m_session->selection()->primary();
+    QList<TargetField> fields;
+    for (const int row : rows())
+        if (m_model->headAt(row) == from)
+            fields << m_model->fieldAt(row);
+    if (fields.isEmpty()) // rows of other heads are selected: all that this one has
+        fields = {TargetField::HalfLife, TargetField::Beta, TargetField::ValueScale, TargetField::OutputGate};
+    const auto done = spreadTargets(*m_session, from, fields, how);
+    if (!done.refused.isEmpty())
+        return say(done.refused);
+    const auto text = tr("Applied to %n head(s); Undo takes it back.", nullptr, done.heads);
+    say(done.locked > 0 ? text + QLatin1Char(' ') + tr("%n locked target(s) stayed as they were.", nullptr, done.locked) : text);
 }
 
 void TargetsPanel::scale() {
@@ -151,21 +284,7 @@ void TargetsPanel::copy() {
 }
 
 void TargetsPanel::paste() {
-    constexpr int kUserColumn = TargetTableModel::User;
-    QStringList texts;
-    auto clipboard = QGuiApplication::clipboard()->text();
-    while (clipboard.endsWith(QLatin1Char('\n')) || clipboard.endsWith(QLatin1Char('\r')))
-        clipboard.chop(1);
-    for (const auto& line : clipboard.split(QLatin1Char('\n'))) {
-        const auto cells = line.split(QLatin1Char('\t'));
-        if (cells.front() == QLatin1String("head"))
-            continue; // our own header line
-        texts << (cells.size() > kUserColumn ? cells[kUserColumn] : cells.front());
-    }
-    auto target = rows();
-    if (texts.size() == 1)
-        texts = QStringList(target.size(), texts.front());
-    m_model->setTexts(target.mid(0, texts.size()), texts.mid(0, target.size()));
+    m_model->paste(rows(), QGuiApplication::clipboard()->text());
 }
 
 } // namespace linnet::app
