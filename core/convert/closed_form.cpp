@@ -76,7 +76,7 @@ void fitOutput(ClosedFormFit& fit, const LayerContext& context, const Control& c
         control.checkpoint();
         const auto some = std::min(piece, N - n);
         const at::Tensor x = floatOn(context.teacher, capture.x.narrow(0, n, some));
-        at::Tensor z = linearReadout(spec, context.teacher.linearShape(), fit.layer, x).normed.flatten(2);
+        at::Tensor z = fittedReadout(context, fit.layer, x).normed.flatten(2);
         if (spec.outputGate)
             z = z * outputGate(fit.layer, x);
         output.add(z.flatten(0, 1), floatOn(context.teacher, capture.target.narrow(0, n, some)).flatten(0, 1));

@@ -16,14 +16,35 @@ namespace {
 
 constexpr int kSweeps = 3;
 constexpr double kBetter = 1e-9;          // relative gain that makes a head move
-constexpr std::int64_t kSumTokens = 4096, kSumTokensCuda = 16384; // float32 products of so many tokens are summed in float64
+// Products of so many tokens at once; float32 sums go over kChunk of them, float64 takes the rest. Tensor cores cut digits off their sums, and
+// what all readouts share is hundreds of times the penalty: over many thousand tokens that would make Z'Z + l I indefinite.
+constexpr std::int64_t kSumTokens = 4096, kSumTokensCuda = 16384, kChunk = 1024;
+constexpr double kLargestHalf = 4096;     // of targets in 16 bits
 
 std::int64_t index(std::size_t i) { return static_cast<std::int64_t>(i); }
+
+// Only ratios of gains count, so a GPU may have the target times a power of two in 16 bits: exact for a teacher in bfloat16.
+at::Tensor scaledTarget(const at::Tensor& target) {
+    if (!target.is_cuda())
+        return target;
+    const double most = std::max(target.abs().max().item<double>(), 1e-30);
+    return (target * std::exp2(std::floor(std::log2(kLargestHalf / most)))).to(at::kHalf);
+}
+
+// x'y of [.., tokens, m] and [.., tokens, n] float64; products of 16-bit factors are exact. tokens: below kChunk or a multiple.
+at::Tensor product(const at::Tensor& x, const at::Tensor& y) {
+    const auto tokens = x.size(-2), chunk = std::min(tokens, kChunk), chunks = tokens / chunk, batch = x.numel() / (tokens * x.size(-1));
+    const auto chunked = [&](const at::Tensor& t) { return t.reshape({batch * chunks, chunk, t.size(-1)}); };
+    const at::Tensor a = chunked(x).transpose(1, 2), b = chunked(y);
+    const at::Tensor sums = a.scalar_type() == at::kHalf ? at::bmm(a, b, at::kFloat) : at::bmm(a, b);
+    const at::Tensor total = sums.view({batch, chunks, x.size(-1), y.size(-1)}).sum(at::IntArrayRef{1}, false, at::kDouble);
+    return x.dim() == 2 ? total[0] : total;
+}
 
 } // namespace
 
 JointChoice::JointChoice(std::vector<at::Tensor> factors, at::Tensor target, double ridge, const Control& control)
-    : m_target(std::move(target)), m_ridge(std::max(ridge, kLeastRidge)), m_control(control) {
+    : m_target(scaledTarget(target)), m_ridge(std::max(ridge, kLeastRidge)), m_control(control) {
     for (auto& factor : factors)
         m_heads.emplace_back().factor = factor.unsqueeze(-1);
 }
@@ -46,25 +67,27 @@ void JointChoice::offer(std::size_t h, const HeadTrial& trial, const at::Tensor&
     at::mul_out(to, readouts, head.factor);
 }
 
-template <class F> at::Tensor JointChoice::sum(const F& product) const {
+template <class F> at::Tensor JointChoice::sum(const F& products) const {
     at::Tensor total;
     const auto most = m_target.is_cuda() ? kSumTokensCuda : kSumTokens;
-    for (std::int64_t t = 0; t < m_target.size(0); t += most) {
+    for (std::int64_t t = 0, count = 0; t < m_target.size(0); t += count) {
         m_control.checkpoint();
-        const at::Tensor piece = product(t, std::min(most, m_target.size(0) - t)).to(at::kDouble);
+        count = std::min(most, m_target.size(0) - t);
+        count -= count > kChunk ? count % kChunk : 0;
+        const at::Tensor piece = products(t, count);
         total = total.defined() ? total.add_(piece) : piece;
     }
     return total;
 }
 
 at::Tensor JointChoice::candidates(const Head& head, std::size_t first, std::int64_t from, std::int64_t count) const {
-    return head.readouts.narrow(0, index(first), std::ssize(head.trials) - index(first)).narrow(1, from, count).transpose(0, 1).to(at::kFloat).reshape({count, -1});
+    return head.readouts.narrow(0, index(first), std::ssize(head.trials) - index(first)).narrow(1, from, count).transpose(0, 1).reshape({count, -1});
 }
 
 at::Tensor JointChoice::picks(const std::vector<std::size_t>& heads, std::int64_t from, std::int64_t count) const {
     std::vector<at::Tensor> parts;
     for (const auto h : heads)
-        parts.push_back(m_heads[h].readouts[index(m_heads[h].pick)].narrow(0, from, count).to(at::kFloat));
+        parts.push_back(m_heads[h].readouts[index(m_heads[h].pick)].narrow(0, from, count));
     return at::cat(parts, 1);
 }
 
@@ -78,23 +101,23 @@ void JointChoice::begin() {
     m_dim = m_heads.front().readouts.size(2);
     at::Tensor gram = sum([&](std::int64_t from, std::int64_t count) {
         const at::Tensor z = picks(all, from, count);
-        return z.t().matmul(z);
+        return product(z, z);
     });
     m_penalty = std::max(m_ridge * gram.diagonal().mean().item<double>(), 1e-30);
     gram.diagonal().add_(m_penalty);
     m_inverse = at::cholesky_inverse(at::linalg_cholesky(gram));
-    m_solution = m_inverse.matmul(sum([&](std::int64_t from, std::int64_t count) { return picks(all, from, count).t().matmul(target(from, count)); }));
+    m_solution = m_inverse.matmul(sum([&](std::int64_t from, std::int64_t count) { return product(picks(all, from, count), target(from, count)); }));
     m_begun = true;
 }
 
 // Brings a head's products up to date with its candidates and with the others' picks.
-void JointChoice::product(std::size_t h) {
+void JointChoice::makeProducts(std::size_t h) {
     auto& head = m_heads[h];
     const auto known = head.own.defined() ? static_cast<std::size_t>(head.own.size(0)) : 0;
     const auto fresh = std::ssize(head.trials) - index(known);
     const auto columns = [&](const at::Tensor& t) { return t.view({t.size(0), -1, m_dim}).transpose(0, 1).to(at::kFloat); }; // [.., K D] -> [K, .., D]
     const auto crossed = [&](const std::vector<std::size_t>& with, std::size_t first) {
-        return columns(sum([&](std::int64_t from, std::int64_t count) { return picks(with, from, count).t().matmul(candidates(head, first, from, count)); }));
+        return columns(sum([&](std::int64_t from, std::int64_t count) { return product(picks(with, from, count), candidates(head, first, from, count)); }));
     };
     std::vector<std::size_t> all, moved;
     for (std::size_t j = 0; j < m_heads.size(); ++j) {
@@ -104,10 +127,10 @@ void JointChoice::product(std::size_t h) {
     }
     if (fresh > 0) {
         const at::Tensor own = sum([&](std::int64_t from, std::int64_t count) {
-            const at::Tensor z = candidates(head, known, from, count).view({count, fresh, m_dim});
-            return z.permute({1, 2, 0}).bmm(z.transpose(0, 1));
+            const at::Tensor z = head.readouts.narrow(0, index(known), fresh).narrow(1, from, count);
+            return product(z, z);
         });
-        const at::Tensor withTarget = sum([&](std::int64_t from, std::int64_t count) { return candidates(head, known, from, count).t().matmul(target(from, count)); })
+        const at::Tensor withTarget = sum([&](std::int64_t from, std::int64_t count) { return product(candidates(head, known, from, count), target(from, count)); })
                                           .view({fresh, m_dim, -1})
                                           .to(at::kFloat);
         at::Tensor cross = crossed(all, known).contiguous();
@@ -134,10 +157,10 @@ bool JointChoice::visit(std::size_t h) {
     if (head.trials.size() < 2 || head.seen == present)
         return false; // nothing to choose, or nobody moved since
     m_control.checkpoint();
-    product(h);
+    makeProducts(h);
     const auto K = std::ssize(head.trials), row = index(h) * m_dim;
     const auto own = [&](const at::Tensor& t, std::int64_t dim) { return t.narrow(dim, row, m_dim); }; // the head's rows or columns
-    const at::Tensor L = at::linalg_cholesky(own(own(m_inverse, 0), 1));
+    const at::Tensor L = std::get<0>(at::linalg_cholesky_ex(own(own(m_inverse, 0), 1)));
     const at::Tensor P = head.cross.to(at::kDouble); // [K, H D, D]
     const at::Tensor KP = m_inverse.matmul(P.transpose(0, 1).flatten(1)).view({-1, K, m_dim}).transpose(0, 1);
     const at::Tensor F = at::linalg_solve_triangular(L, own(KP, 1), false);                              // L^-1 (K P)_h [K, D, D]
@@ -145,15 +168,18 @@ bool JointChoice::visit(std::size_t h) {
     G.diagonal(0, 1, 2).add_(m_penalty);
     const at::Tensor f = at::linalg_solve_triangular(L, own(m_solution, 0), false);                      // L^-1 (K Z'y)_h [D, hidden]
     const at::Tensor s = head.target.to(at::kDouble) - P.transpose(1, 2).matmul(m_solution) + F.transpose(1, 2).matmul(f);
-    const at::Tensor gains = at::linalg_solve_triangular(at::linalg_cholesky(G), s, false).square().sum(at::IntArrayRef{1, 2}).to(at::kCPU);
+    const auto [LG, failed] = at::linalg_cholesky_ex(G);
+    // A candidate that adds nothing to the others but rounding, or is not finite, gains nothing.
+    const at::Tensor all = at::linalg_solve_triangular(LG, s, false).square().sum(at::IntArrayRef{1, 2});
+    const at::Tensor gains = at::where((failed == 0).logical_and_(all.isfinite()), all, at::full_like(all, -1)).to(at::kCPU);
     const auto best = gains.argmax().item<std::int64_t>();
-    const bool moves = gains[best].item<double>() > gains[index(head.pick)].item<double>() * (1 + kBetter);
+    const bool moves = gains[best].item<double>() > 0 && gains[best].item<double>() > gains[index(head.pick)].item<double>() * (1 + kBetter);
     if (moves) {
-        const at::Tensor R = at::cholesky_solve(own(m_inverse, 1).t(), L).t(), weight = at::cholesky_solve(s[best], at::linalg_cholesky(G[best]));
+        const at::Tensor R = at::cholesky_solve(own(m_inverse, 1).t(), L).t(), weight = at::cholesky_solve(s[best], LG[best]);
         at::Tensor E = KP[best] - R.matmul(own(KP[best], 0));
         own(E, 0).copy_(-at::eye(m_dim, E.options()));
         const at::Tensor without = m_inverse - R.matmul(own(m_inverse, 0)), solution = m_solution - R.matmul(own(m_solution, 0));
-        m_inverse = without + E.matmul(at::cholesky_solve(E.t(), at::linalg_cholesky(G[best])));
+        m_inverse = without + E.matmul(at::cholesky_solve(E.t(), LG[best]));
         m_solution = solution - E.matmul(weight);
         head.pick = static_cast<std::size_t>(best);
         present[h] = head.pick;

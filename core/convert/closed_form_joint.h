@@ -19,7 +19,7 @@ public:
 
 private:
     struct Head {
-        at::Tensor factor, readouts; // [tokens, 1], [candidates, tokens, D]
+        at::Tensor factor, readouts; // [tokens, 1], [candidates, tokens, D]: float32, on a GPU 16 bits
         std::vector<HeadTrial> trials;
         std::size_t pick = 0;
         // Products of its candidates, made on need for as many as `own` has.
@@ -29,17 +29,17 @@ private:
         std::vector<std::size_t> picks; // .. when they were these
         std::vector<std::size_t> seen;  // all picks at the last visit
     };
-    template <class F> at::Tensor sum(const F& product) const; // over all tokens, float64
+    template <class F> at::Tensor sum(const F& products) const; // over all tokens, float64
     at::Tensor target(std::int64_t from, std::int64_t count) const { return m_target.narrow(0, from, count); }
-    at::Tensor candidates(const Head& head, std::size_t first, std::int64_t from, std::int64_t count) const; // [count, (K - first) D] float32
-    at::Tensor picks(const std::vector<std::size_t>& heads, std::int64_t from, std::int64_t count) const;    // [count, heads D] float32
+    at::Tensor candidates(const Head& head, std::size_t first, std::int64_t from, std::int64_t count) const; // [count, (K - first) D]
+    at::Tensor picks(const std::vector<std::size_t>& heads, std::int64_t from, std::int64_t count) const;    // [count, heads D]
     void begin();
-    void product(std::size_t h);
+    void makeProducts(std::size_t h);
     bool visit(std::size_t h);
     void keepPicks();
 
     std::vector<Head> m_heads;
-    at::Tensor m_target;
+    at::Tensor m_target; // of the readouts' type
     double m_ridge, m_penalty = 0;
     const Control& m_control;
     std::int64_t m_dim = 0;

@@ -25,4 +25,8 @@ double OutputRegression::residual(const at::Tensor& weight) const {
     return (m_square - explained) / std::max(m_square, 1e-30);
 }
 
+Readout fittedReadout(const LayerContext& context, const LinearLayer& layer, const at::Tensor& x) {
+    return linearReadout(mixerSpec(context.recipe.mixer), context.teacher.linearShape(), layer, x, nullptr, 64, at::kHalf);
+}
+
 } // namespace linnet::core

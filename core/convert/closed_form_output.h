@@ -1,7 +1,7 @@
 // Ridge regression of a layer's output on its gated readouts, streamed: what o_proj is fitted with; not a public header.
 #pragma once
 
-#include "core/torch_pch.h"
+#include "core/convert/calibration.h"
 
 namespace linnet::core {
 
@@ -19,5 +19,8 @@ private:
     at::Tensor m_gram, m_cross; // z'z [W, W], z'y [W, hidden], float64
     double m_square = 0;        // of y
 };
+
+// What the regressions are made on: on a GPU the rule gets 16-bit q, k and v, as in the grid (closed_form_score.h).
+Readout fittedReadout(const LayerContext& context, const LinearLayer& layer, const at::Tensor& x);
 
 } // namespace linnet::core

@@ -13,7 +13,7 @@ template <class Work, class Place> void byVariant(const std::vector<HeadOption>&
     for (std::size_t first = 0; first < options.size(); ++first) {
         if (done[first])
             continue;
-        const auto result = work(options[first]);
+        const auto& result = work(options[first]);
         for (std::size_t i = first; i < options.size(); ++i)
             if (sameVariant(options[i], options[first])) {
                 place(result, i);
@@ -32,6 +32,15 @@ HeadRows::HeadRows(const LayerContext& context, at::Tensor distances) : m_contex
     m_unitRow = floatOn(context.teacher, context.moments.unitRow());
     m_mean = floatOn(context.teacher, context.moments.mean);
     m_second = floatOn(context.teacher, context.moments.second);
+    at::Tensor taps = at::zeros({context.teacher.config().heads, kConvTaps}, at::kDouble); // tap 3 is the current token
+    taps.select(1, kConvTaps - 1).fill_(1);
+    m_taps[0] = floatOn(context.teacher, taps);
+    if (distancesKnown()) {
+        const auto near = std::min<std::int64_t>(kConvTaps, m_distances.size(1));
+        const at::Tensor mass = m_distances.narrow(1, 0, near);
+        taps.zero_().narrow(1, kConvTaps - near, near).copy_((mass / mass.sum(1, true).clamp_min(kLeastMass)).flip(1));
+        m_taps[1] = floatOn(context.teacher, taps);
+    }
 }
 
 double HeadRows::gateLevel(std::int64_t head) const {
@@ -43,7 +52,10 @@ double HeadRows::gateLevel(std::int64_t head) const {
     return target == layer->second.end() ? 1 : target->second.outputGate.value_or(1);
 }
 
-Projections HeadRows::variant(const HeadOption& option) const {
+const Projections& HeadRows::variant(const HeadOption& option) const {
+    const std::array key{option.foldRope, option.foldBias, option.foldQkNorm, option.centredKeys};
+    if (const auto found = m_variants.find(key); found != m_variants.end())
+        return found->second;
     const auto& config = m_context.teacher.config();
     auto rows = copiedProjections(m_context, {option.foldBias, option.foldQkNorm, option.foldRope}, m_distances);
     if (option.centredKeys)
@@ -54,13 +66,13 @@ Projections HeadRows::variant(const HeadOption& option) const {
     const at::Tensor square = (centred.matmul(m_second) * centred).sum(-1).view({config.kvHeads, -1}).mean(-1);
     const at::Tensor scale = square.clamp_min(kLeastSquare).rsqrt().mul(m_context.recipe.closedForm.valueRms);
     rows.v = rows.v * scale.repeat_interleave(config.groupSize() * config.headDim).unsqueeze(-1);
-    return rows;
+    return m_variants[key] = std::move(rows);
 }
 
 Projections HeadRows::projections(const std::vector<std::int64_t>& heads, const std::vector<HeadOption>& options) const {
     const auto D = m_context.teacher.config().headDim;
     std::vector<at::Tensor> q(heads.size()), k = q, v = q;
-    byVariant(options, [&](const HeadOption& option) { return variant(option); }, [&](const Projections& rows, std::size_t i) {
+    byVariant(options, [&](const HeadOption& option) -> const Projections& { return variant(option); }, [&](const Projections& rows, std::size_t i) {
         const auto of = [&](const at::Tensor& all) { return all.narrow(0, heads[i] * D, D); };
         q[i] = of(rows.q) * options[i].queryScale;
         k[i] = of(rows.k) * options[i].queryScale;
@@ -72,7 +84,7 @@ Projections HeadRows::projections(const std::vector<std::int64_t>& heads, const 
 at::Tensor HeadRows::priorRows(const std::vector<std::int64_t>& heads, const std::vector<HeadOption>& options) const {
     const auto D = m_context.teacher.config().headDim;
     std::vector<at::Tensor> rows(heads.size());
-    byVariant(options, [&](const HeadOption& option) { return variant(option); }, [&](const Projections& all, std::size_t i) {
+    byVariant(options, [&](const HeadOption& option) -> const Projections& { return variant(option); }, [&](const Projections& all, std::size_t i) {
         const auto of = [&](const at::Tensor& t) { return t.narrow(0, heads[i] * D, D); };
         const at::Tensor prior = of(all.k).t().mv(of(all.q).mv(m_mean)) / std::sqrt(static_cast<double>(D));
         rows[i] = prior - m_unitRow * prior.dot(m_mean);
@@ -81,15 +93,7 @@ at::Tensor HeadRows::priorRows(const std::vector<std::int64_t>& heads, const std
 }
 
 at::Tensor HeadRows::valueTaps(std::int64_t head, bool histogram) const {
-    at::Tensor taps = at::zeros({kConvTaps}, at::kDouble);
-    if (histogram) { // tap 3 is the current token
-        const auto near = std::min<std::int64_t>(kConvTaps, m_distances.size(1));
-        const at::Tensor mass = m_distances[head].narrow(0, 0, near);
-        taps.narrow(0, kConvTaps - near, near).copy_((mass / mass.sum().clamp_min(kLeastMass)).flip(0));
-    } else {
-        taps[kConvTaps - 1] = 1;
-    }
-    return floatOn(m_context.teacher, taps).expand({m_context.teacher.config().headDim, kConvTaps});
+    return m_taps[histogram ? 1 : 0][head].expand({m_context.teacher.config().headDim, kConvTaps});
 }
 
 LinearLayer HeadRows::layer(const std::vector<HeadOption>& options) const {

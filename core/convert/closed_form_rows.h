@@ -21,9 +21,11 @@ public:
     LinearLayer layer(const std::vector<HeadOption>& options) const; // of all heads; gates constant, o_proj undefined
 
 private:
-    Projections variant(const HeadOption& option) const; // of all heads, but for signs and scales
+    const Projections& variant(const HeadOption& option) const; // of all heads, but for signs and scales; made once
     const LayerContext& m_context;
     at::Tensor m_distances, m_unitRow, m_mean, m_second;
+    std::array<at::Tensor, 2> m_taps;                              // [H, 4]: the current token alone, by the distances
+    mutable std::map<std::array<bool, 4>, Projections> m_variants; // a layer's closed form has one thread
 };
 
 // Two options that need the same projections but for a scale.

@@ -14,7 +14,6 @@ constexpr double kResidualRidge = 1e-4, kLeastPower = 1e-30; // the former a sha
 constexpr std::int64_t kBatchBytes = std::int64_t(1) << 25, kBatchBytesCuda = std::int64_t(1) << 30;
 constexpr std::int64_t kPieceBytes = std::int64_t(2) << 20, kPieceBytesCuda = std::int64_t(1) << 26;
 constexpr std::int64_t kChunk = 32;       // tokens, on the CPU: with values of twice the width faster than 64
-constexpr std::int64_t kSumTokens = 1024, kSumTokensCuda = 8192; // float32 products of so many tokens are summed in float64
 
 using SameOption = bool (*)(const HeadOption&, const HeadOption&);
 bool agree(const std::vector<HeadOption>& a, const std::vector<HeadOption>& b, SameOption same) { // head by head
@@ -29,6 +28,13 @@ at::Tensor perHead(const std::vector<HeadOption>& options, const at::Device& dev
     for (const auto& option : options)
         values.push_back(value(option));
     return at::tensor(values, at::kDouble).to(device, at::kFloat);
+}
+
+// a'b of each head, a and b [n, tokens, D]: windows in float32, their sum in float64. Many small products keep a GPU busy.
+at::Tensor windowProducts(const at::Tensor& a, const at::Tensor& b, std::int64_t windows) {
+    const auto n = a.size(0), D = a.size(2);
+    const auto byWindow = [&](const at::Tensor& t) { return t.view({n * windows, -1, t.size(2)}); };
+    return byWindow(a).transpose(1, 2).bmm(byWindow(b)).view({n, windows, D, b.size(2)}).sum(at::IntArrayRef{1}, false, at::kDouble);
 }
 
 // a [B, ..] so many times side by side on the batch dimension: a view where once.
@@ -54,11 +60,7 @@ HeadScorer::HeadScorer(const LayerContext& context, const HeadRows& rows, std::v
     m_y = byHead(floatOn(context.teacher, capture.heads.narrow(0, 0, windows)).flatten(0, 1));
     const at::Tensor o = byHead(floatOn(context.teacher, context.weights.attention.o)); // [n, hidden, D]
     m_metric = o.transpose(1, 2).bmm(o).to(at::kDouble);
-    m_square = at::zeros_like(m_metric);
-    for (std::int64_t t = 0; t < m_y.size(1); t += kSumTokens) {
-        const at::Tensor y = m_y.narrow(1, t, std::min(kSumTokens, m_y.size(1) - t));
-        m_square += y.transpose(1, 2).bmm(y).to(at::kDouble);
-    }
+    m_square = windowProducts(m_y, m_y, windows);
     m_power = (m_square * m_metric).sum(at::IntArrayRef{1, 2});
 }
 
@@ -180,19 +182,15 @@ at::Tensor HeadScorer::readouts(std::span<const OptionRow> rows) {
 }
 
 std::vector<std::vector<double>> HeadScorer::residuals(const at::Tensor& readouts) const {
-    const auto rows = readouts.size(0), n = readouts.size(1), tokens = readouts.size(2), D = readouts.size(3);
-    const auto wide = m_metric.options();
-    const auto piece = readouts.is_cuda() ? kSumTokensCuda : kSumTokens;
-    at::Tensor G = at::zeros({rows, n, D, D}, wide), X = at::zeros({rows, n, D, D}, wide);
+    const auto rows = readouts.size(0), n = readouts.size(1);
+    std::vector<at::Tensor> grams, crosses;
     for (std::int64_t r = 0; r < rows; ++r) {
         m_control.checkpoint();
-        for (std::int64_t t = 0; t < tokens; t += piece) {
-            const auto some = std::min(piece, tokens - t);
-            const at::Tensor z = readouts[r].narrow(1, t, some), zT = z.transpose(1, 2);
-            G[r] += zT.bmm(z).to(at::kDouble);
-            X[r] += zT.bmm(m_y.narrow(1, t, some)).to(at::kDouble);
-        }
+        grams.push_back(windowProducts(readouts[r], readouts[r], windows()));
+        crosses.push_back(windowProducts(readouts[r], m_y, windows()));
     }
+    at::Tensor G = at::stack(grams);
+    const at::Tensor X = at::stack(crosses);
     at::Tensor diagonal = G.diagonal(0, 2, 3);
     diagonal.add_((diagonal.mean(-1, true) * kResidualRidge).clamp_min(kLeastPower));
     const auto [L, info] = at::linalg_cholesky_ex(G);

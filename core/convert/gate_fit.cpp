@@ -2,12 +2,14 @@
 
 #include "core/convert/gate_fit.h"
 
+#include "core/convert/closed_form_output.h"
+
 namespace linnet::core {
 namespace {
 
 constexpr double kLevelRidge = 1e-3, kRowRidge = 0.1; // shares of the mean diagonal
 constexpr double kLeastLevel = 0.02;
-constexpr std::int64_t kMostTokens = 8192, kMostTokensCuda = 65536; // that the rows are fitted on
+constexpr std::int64_t kMostTokens = 8192, kMostTokensCuda = 32768; // that the rows are fitted on
 constexpr std::int64_t kPieceTokens = 2048, kPieceTokensCuda = 16384;
 
 std::map<std::int64_t, double> givenLevels(const LayerContext& context) {
@@ -33,11 +35,15 @@ public:
             const auto count = std::min(piece, windows - w);
             x.push_back(floatOn(context.teacher, capture.x.narrow(0, w, count)));
             y.push_back(floatOn(context.teacher, capture.target.narrow(0, w, count)).flatten(0, 1));
-            n.push_back(linearReadout(mixerSpec(context.recipe.mixer), context.teacher.linearShape(), layer, x.back()).normed.flatten(0, 1).flatten(1));
+            n.push_back(fittedReadout(context, layer, x.back()).normed.flatten(0, 1).flatten(1));
             x.back() = x.back().flatten(0, 1);
         }
         for (std::size_t i = 0; i < x.size(); ++i)
             m_pieces.push_back({x[i], y[i], n[i]});
+        at::Tensor square = at::zeros({}, context.moments.second.options());
+        for (const auto& p : m_pieces)
+            square += p.y.square().sum();
+        m_square = std::max(square.item<double>(), 1e-30);
         m_fit.oProj = floatOn(context.teacher, context.weights.attention.o).clone();
     }
 
@@ -100,8 +106,7 @@ private:
     void turn() {
         const at::Tensor& W = m_fit.oProj;
         const at::Tensor norms = W.square().sum(0).clamp_min(1e-20);
-        at::Tensor cross, power;
-        double error = 0, square = 0;
+        at::Tensor cross, power, error = at::zeros({}, m_factor.options());
         std::int64_t tokens = 0;
         std::vector<Forward> forwards;
         for (const auto& p : m_pieces) {
@@ -110,31 +115,28 @@ private:
             const at::Tensor c = (at.f * (at.error.matmul(W) / norms)).t().matmul(p.x).to(at::kDouble), f = at.f.square().sum(0);
             cross = cross.defined() ? cross + c : c;
             power = power.defined() ? power + f : f;
-            error += at.error.square().sum().item<double>();
-            square += p.y.square().sum().item<double>();
+            error += at.error.square().sum();
             tokens += p.x.size(0);
         }
-        m_fit.residuals.push_back(error / std::max(square, 1e-30));
+        m_fit.residuals.push_back(error.item<double>() / m_square);
         at::Tensor step = at::cholesky_solve((cross / tokens).t(), m_factor).t().to(at::kFloat) / (power / tokens).clamp_min(1e-20).unsqueeze(-1);
         for (const auto& [head, level] : m_given)
             step.narrow(0, head * m_dim, m_dim).zero_();
-        double along = 0, length = 0;
+        at::Tensor along = at::zeros({}, m_factor.options()), length = along.clone();
         for (std::size_t i = 0; i < m_pieces.size(); ++i) {
             m_control.checkpoint();
             const at::Tensor change = (forwards[i].f * m_pieces[i].x.matmul(step.t())).matmul(W.t());
-            along += (forwards[i].error * change).sum().item<double>();
-            length += change.square().sum().item<double>();
+            along += (forwards[i].error * change).sum();
+            length += change.square().sum();
         }
-        m_fit.gProj = m_fit.gProj + step * (along / std::max(length, 1e-30));
+        m_fit.gProj = m_fit.gProj + step * (along / length.clamp_min(1e-30)).to(at::kFloat);
     }
 
     double residual() const {
-        double error = 0, square = 0;
-        for (const auto& p : m_pieces) {
-            error += forward(p).error.square().sum().item<double>();
-            square += p.y.square().sum().item<double>();
-        }
-        return error / std::max(square, 1e-30);
+        at::Tensor error = at::zeros({}, m_factor.options());
+        for (const auto& p : m_pieces)
+            error += forward(p).error.square().sum();
+        return error.item<double>() / m_square;
     }
 
     const LayerContext& m_context;
@@ -142,6 +144,7 @@ private:
     std::int64_t m_heads, m_dim;
     std::map<std::int64_t, double> m_given;
     std::vector<Piece> m_pieces;
+    double m_square = 0; // of y
     at::Tensor m_factor; // of Sigma + ridge
     GateFit m_fit;
 };

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kWriteEvery = std::chrono::seconds(15);
-constexpr std::uint64_t kMostStarts = 6, kStartBytes = std::uint64_t(3) << 30; // at once; of one
+constexpr std::uint64_t kMostStarts = 10, kStartBytes = std::uint64_t(3) << 30; // at once; of one
 constexpr std::uint64_t kSmallFile = std::uint64_t(256) << 20;
 
 // What reads a layer's moments or heads in stage 1; they cost a pass over the inputs each.

@@ -15,7 +15,7 @@ constexpr std::uint64_t kPrefixBytes = std::uint64_t{1} << 30, kPrefixBytesGpu =
 
 // Tokens that go through a block together: enough to keep the device busy; few on a CPU, so that a stop is heeded soon.
 std::int64_t batchTokens(const Model& model) {
-    return model.device().is_cuda() ? 8192 : 1024;
+    return model.device().is_cuda() ? 16384 : 1024;
 }
 
 // What a model's logits cost, in blocks.

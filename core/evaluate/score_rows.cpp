@@ -19,7 +19,10 @@ std::int64_t pieceRows(const Model& model) {
     return std::clamp<std::int64_t>(pieceElements(model) / model.config().vocabSize, 32, 4096);
 }
 
-constexpr std::int64_t kSoftmaxPieces = 8; // softmax over an eighth of them at a time: its passes stay in the cache
+// Softmax over a part of them at a time: on a CPU its passes stay in the cache, on a GPU launches cost more than passes.
+std::int64_t softmaxPieces(const Model& model) {
+    return model.device().is_cuda() ? 2 : 8;
+}
 
 at::Tensor onHost(const at::Tensor& x) {
     return x.to(at::kCPU, at::kDouble);
@@ -41,7 +44,7 @@ RowScores scoreRows(const Model& model, const at::Tensor& hidden, const at::Tens
             teacher = teacherHead.defined() ? at::linear(teacherRows, teacherHead) : model.logits(teacherRows);
         }
         VocabularyScores scores({.agreement = teacher.defined()}, targets.narrow(0, from, rows));
-        const auto tokens = std::max<std::int64_t>(1, pieceElements(model) / kSoftmaxPieces / rows);
+        const auto tokens = std::max<std::int64_t>(1, pieceElements(model) / softmaxPieces(model) / rows);
         for (std::int64_t first = 0; first < student.size(-1); first += tokens) {
             const auto piece = [&](const at::Tensor& z) {
                 return z.defined() ? z.narrow(-1, first, std::min(tokens, z.size(-1) - first)) : at::Tensor();

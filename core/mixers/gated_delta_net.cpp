@@ -123,7 +123,7 @@ LinearLayer mapped(const LinearLayer& layer, const std::function<at::Tensor(cons
 }
 
 Readout linearReadout(const MixerSpec& spec, const LinearShape& shape, const LinearLayer& layer, const at::Tensor& x,
-                      LinearState* state, int64_t chunk) {
+                      LinearState* state, int64_t chunk, std::optional<at::ScalarType> ruleType) {
     checkInput(shape, x);
     RecurrenceInputs in;
     convolvedProjections(in, spec, shape, layer, x, state);
@@ -135,7 +135,7 @@ Readout linearReadout(const MixerSpec& spec, const LinearShape& shape, const Lin
     // A layer in 16 bits on a GPU: the kernels take 16-bit q, k and v and keep gates and state in float32.
     RecurrenceInputs narrow = in;
     for (at::Tensor* t : {&narrow.q, &narrow.k, &narrow.v})
-        *t = t->is_cuda() && layer.qProj.scalar_type() != at::kDouble ? t->to(layer.qProj.scalar_type()) : *t;
+        *t = t->is_cuda() && layer.qProj.scalar_type() != at::kDouble ? t->to(ruleType.value_or(layer.qProj.scalar_type())) : *t;
     const bool kernels = chunkKernelsTake(spec, narrow);
     const bool oneToken = x.size(1) == 1 && spec.decay != Decay::ChannelPerToken && spec.normaliser == Normaliser::None;
     RecurrenceOutputs out = oneToken ? step(spec, kernels ? narrow : in) : chunkwise(spec, kernels ? narrow : in, chunk);

@@ -62,8 +62,9 @@ struct Readout {
     at::Tensor raw;    // o before the head norm [B, T, H, D]
     at::Tensor normed; // RMSNorm_head(o) * o_norm [B, T, H, D]
 };
+// ruleType: what the rule gets of q, k and v where a GPU's kernels take it; default: the layer's type.
 Readout linearReadout(const MixerSpec& spec, const LinearShape& shape, const LinearLayer& layer, const at::Tensor& x,
-                      LinearState* state = nullptr, int64_t chunk = 64);
+                      LinearState* state = nullptr, int64_t chunk = 64, std::optional<at::ScalarType> ruleType = {});
 at::Tensor outputGate(const LinearLayer& layer, const at::Tensor& x); // SiLU(g_proj x) [B, T, H*D]
 // o_proj [normed * gate]: [B, T, hidden] in o_proj's dtype.
 at::Tensor linearOutput(const LinearLayer& layer, const at::Tensor& normed, const at::Tensor& gate);

@@ -45,7 +45,7 @@ KeepRule parseKeepRule(const std::string& text); // throws Usage naming the rule
 struct ClosedFormSettings { // preset linnet (core/convert/closed_form.h)
     std::vector<double> halfLives = {2, 8, 32, 128, std::numeric_limits<double>::infinity()}; // tokens; infinity (null in JSON) = no decay
     std::vector<double> betas = {.01, .05, .2, .5, .8};
-    std::int64_t sequences = 48; // calibration windows that options are scored on
+    std::int64_t sequences = 24; // calibration windows that options are scored on
     bool joint = true;           // heads choose together, by the layer's residual; false: each by its own
     bool refine = true;          // after half-life, beta and taps also: sign of values, RoPE (fit), key centring, query scale, key prior
     double valueRms = 0.3;       // of a head's centred values before SiLU: small ones pass it almost linearly
@@ -91,7 +91,7 @@ struct Recipe {
     int version = 1;
     std::string teacherSource = "default", teacherHash; // hash "" = not checked
     std::vector<std::string> dataText = {"default"};
-    std::int64_t seqLen = 512, calibrationTokens = 200000, selectionTokens = 16000, evaluationTokens = 50000;
+    std::int64_t seqLen = 512, calibrationTokens = 400000, selectionTokens = 16000, evaluationTokens = 50000;
     std::string mixer = "gated_delta_net";
     std::string preset = "linnet"; // linnet | naive | zero-gate | small-gate | paper | reference | alignment-only | sliding-window
     KeepRule keep;

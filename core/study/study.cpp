@@ -215,7 +215,7 @@ private:
         const auto folder = m_options.out / "conversion";
         std::filesystem::remove_all(folder); // of a stop
         Recipe recipe = m_plan.method(m_plan.chosenOn).recipe;
-        recipe.keep = {KeepRule::Kind::Method, keptOf(m_scale.shares.back(), m_teacher.config().layers), {}, {}, "greedy"};
+        recipe.keep = {KeepRule::Kind::Method, keptOf(m_scale.shares.back(), m_teacher.config().layers), {}, {}, defaultRecipe("cuda").keep.method};
         recipe.teacherSource = std::filesystem::absolute(m_teacher.files().path).string();
         recipe.dataText = {std::filesystem::absolute(m_options.data).string()};
         ConvertOptions options;

@@ -83,6 +83,14 @@ private:
         sets.push_back({"none", 0});
         return sets;
     }
+    Sets both() const { // even and chosen
+        Sets sets;
+        for (const char* layers : {"even", "chosen"})
+            for (const auto share : m_scale.ablationShares)
+                sets.push_back({layers, share});
+        sets.push_back({"none", 0});
+        return sets;
+    }
     Sets chosen() const {
         Sets sets;
         for (const auto share : m_scale.ablationShares)
@@ -114,7 +122,7 @@ private:
             r.window = size;
             const auto text = std::to_string(size);
             const auto id = "window-" + text + suffix(seqLen);
-            add(id, r, seqLen == m_scale.seqLen ? everywhere() : drifted());
+            add(id, r, seqLen == m_scale.seqLen ? everywhere() : both());
             rows.emplace_back(id, "sliding window " + text + " + " + std::to_string(sinks) + (size == equal ? ", a state's bytes" : ""));
         }
         return rows;
@@ -124,13 +132,13 @@ private:
     Rows longMethods() {
         const auto length = m_scale.longSeqLen;
         Rows rows{{"closed-form" + suffix(length), "closed form"}};
-        add(rows.back().first, recipe("linnet", 0, length), drifted());
+        add(rows.back().first, recipe("linnet", 0, length), both());
         const auto id = aligned(m_main, m_scale.mainSteps) + suffix(length), steps = std::to_string(m_scale.mainSteps) + " steps";
         auto r = recipe(m_main, m_scale.mainSteps, length);
-        add(id, r, drifted());
+        add(id, r, both());
         rows.emplace_back(id, startLabel(m_main) + " + " + steps);
         r.align.drift = "refit";
-        add(id + "+refit", r, chosen());
+        add(id + "+refit", r, both());
         rows.emplace_back(id + "+refit", startLabel(m_main) + " + " + steps + " + drift refit");
         for (const auto& row : windows(length))
             rows.push_back(row);
@@ -146,11 +154,11 @@ private:
             add("closed-form-" + id, r, chosen());
             rows.emplace_back("closed-form-" + id, label);
         };
-        without("by-head", "each head by its own residual", [](Recipe& r) { r.closedForm.joint = false; });
         without("one-option", "one half-life (8) and write gate (0.1) for all heads", [](Recipe& r) { r.closedForm.halfLives = {8}, r.closedForm.betas = {.1}; });
         without("grid-only", "nothing tried but half-life, write gate and value taps", [](Recipe& r) { r.closedForm.refine = false; });
         without("wide-values", "values of RMS 1", [](Recipe& r) { r.closedForm.valueRms = 1; });
         without("constant-gate", "constant output gate", [](Recipe& r) { r.closedForm.gate = "constant"; });
+        without("joint", "heads choose together, by the layer's residual", [](Recipe& r) { r.closedForm.joint = true; });
         without("rope-drop", "RoPE dropped in all heads", [](Recipe& r) { r.ropeTreatment = "drop"; });
         return rows;
     }
@@ -219,7 +227,7 @@ private:
         Json few = Json::array();
         for (const auto share : m_scale.ablationShares)
             few.push_back(column("", "chosen", share));
-        table("The closed form without each of its parts", "Chosen layers, no steps, no drift refit.", few, parts);
+        table("The closed form, a part of it changed", "Chosen layers, no steps, no drift refit.", few, parts);
         table("Our alignment without each of its parts", "Chosen layers, " + steps + " from the " + startLabel(m_main) + ".", few, alignment);
     }
 

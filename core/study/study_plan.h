@@ -9,7 +9,7 @@ namespace linnet::core {
 
 struct StudyScale {
     std::int64_t seqLen = 512, longSeqLen = 2048;                      // the long one has the same tokens in fewer windows
-    std::int64_t evaluation = 98, selection = 32, calibration = 390;   // windows of seqLen
+    std::int64_t evaluation = 98, selection = 32, calibration = 780;   // windows of seqLen
     std::int64_t block = 7;                                            // windows of seqLen that a standard error counts as one draw
     std::vector<std::int64_t> shares = {75, 50, 25};                   // % of the layers that stay softmax, between all and none
     std::vector<std::int64_t> ablationShares = {50, 25};
@@ -17,7 +17,7 @@ struct StudyScale {
     std::vector<std::int64_t> seededSteps = {100, 300};
     std::int64_t mainSteps = 300, batch = 16, driftSteps = 100;
     std::int64_t distillSteps = 200, distillBatch = 16;
-    std::int64_t closedFormSequences = 48;
+    std::int64_t closedFormSequences = 24;
     std::vector<std::int64_t> windows = {64, 128};                     // sliding; and the one whose keys and values are as many as a state's values
     static StudyScale quick();
     Json json() const;

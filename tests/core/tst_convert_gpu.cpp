@@ -33,7 +33,7 @@ class TestConvertGpu : public QObject {
         return smallConfig([&](ModelConfig& c) { c.layers = 4, c.headDim = headDim, c.heads = 4, c.hiddenSize = 128, c.qkvBias = true; });
     }
     static Recipe recipe(const std::string& device) {
-        Recipe recipe = defaultRecipe(device);
+        Recipe recipe = defaultRecipe(device, "naive"); // the linnet start chooses, and what is nearly equal is chosen otherwise in 16 bits
         recipe.seqLen = 96;
         recipe.align.batch = 3;
         recipe.align.steps = 40;

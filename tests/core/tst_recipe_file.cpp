@@ -231,7 +231,7 @@ void RecipeFile::everyKey_data() {
     row("closed_form.half_lives", "[null]");
     row("closed_form.betas", "[0.3]");
     row("closed_form.sequences", "7");
-    row("closed_form.joint", "false");
+    row("closed_form.joint", "true");
     row("closed_form.ridge", "1e-06");
     row("closed_form.refine", "false");
     row("closed_form.value_rms", "1");
@@ -325,8 +325,8 @@ void RecipeFile::defaults_data() {
     QTest::addColumn<double>("lr");
     QTest::addColumn<double>("lrNew");
     QTest::addColumn<bool>("paper"); // constant, no warm-up, o_proj frozen
-    const QList<qint64> cpu = {256, 32768, 2048, 4096, 100, 4, 16}, gpu = {512, 200000, 16000, 50000, 300, 16, 48},
-                        published = {512, 200000, 16000, 50000, 300, 8, 48};
+    const QList<qint64> cpu = {256, 32768, 2048, 4096, 100, 4, 16}, gpu = {512, 400000, 16000, 50000, 300, 16, 24},
+                        published = {512, 400000, 16000, 50000, 300, 8, 24};
     QTest::newRow("cpu naive") << "cpu"
                                << "naive" << cpu << 6e-3 << 6e-3 << false;
     QTest::newRow("cuda naive") << "cuda"

@@ -69,6 +69,7 @@ inline std::map<std::string, AskedCase> closedFormCases(const std::string& folde
 
     ClosedFormCase qwen2(shape(6, 1, 8, 24, [](core::ModelConfig& c) { c.modelType = "qwen2", c.qkvBias = true; }));
     qwen2.recipe.closedForm.refine = false;
+    qwen2.recipe.closedForm.joint = true;
     const auto own = qwen2.fit([](core::Recipe& r) { r.closedForm.joint = false; });
     ask("qwen2, grid only", qwen2, [&](const core::ClosedFormFit& fit) { // own choice, joint choice, and each single move from it
         std::vector<core::Json> choices{optionsOf(own), optionsOf(fit)};
