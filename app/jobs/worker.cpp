@@ -1,6 +1,16 @@
 #include "app/jobs/worker.h"
 
 namespace linnet::app {
+namespace {
+
+bool isBeside(JobKind kind) { // short, asked for by looking at something
+    return kind == JobKind::Probe || kind == JobKind::HeadView;
+}
+bool givesWay(JobKind kind, JobKind to) {
+    return isBeside(kind) && (kind == to || !isBeside(to));
+}
+
+} // namespace
 
 Worker::Worker() : m_thread([this] { loop(); }) {}
 
@@ -18,8 +28,8 @@ std::uint64_t Worker::submit(Job job) {
     std::uint64_t tag = 0;
     {
         const std::lock_guard lock(m_mutex);
-        dropQueued(false);
-        if (m_busy && m_running == JobKind::Probe)
+        dropQueued(job.kind);
+        if (m_busy && givesWay(m_running, job.kind))
             m_stop.request_stop();
         tag = job.tag = m_nextTag++;
         m_queue.push_back(std::move(job));
@@ -31,15 +41,15 @@ std::uint64_t Worker::submit(Job job) {
 void Worker::stop() {
     {
         const std::lock_guard lock(m_mutex);
-        dropQueued(true);
+        dropQueued(std::nullopt);
         m_stop.request_stop();
     }
     m_gate.resume(); // a paused job must hear of it
 }
 
-void Worker::dropQueued(bool all) {
+void Worker::dropQueued(std::optional<JobKind> by) {
     std::erase_if(m_queue, [&](const Job& job) {
-        if (!all && job.kind != JobKind::Probe)
+        if (by && !givesWay(job.kind, *by))
             return false;
         JobResult dropped;
         dropped.kind = job.kind;
@@ -95,9 +105,9 @@ void Worker::loop() {
             m_stop = std::stop_source();
             m_running = job.kind;
             m_busy = true;
-            steering = control(job.kind == JobKind::Probe); // under the lock: a stop from here on is heard
+            steering = control(isBeside(job.kind)); // under the lock: a stop from here on is heard
         }
-        auto result = execute(job, steering);
+        auto result = executeOrFail(job, steering);
         const std::lock_guard lock(m_mutex);
         m_mail.results.push_back(std::move(result));
         m_busy = false;
@@ -128,21 +138,73 @@ core::Result<core::Profile> Worker::profile(const Job& job, const core::Control&
 }
 
 // The windows that a run's closed form would see; the first request reads and cuts the text.
+core::TargetProbe& Worker::probeOf(const core::Recipe& recipe, const core::Control& steering) {
+    auto data = core::Json{recipe.dataText, recipe.seqLen, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens, recipe.seed}.dump();
+    if (!m_probe || data != m_probeData) {
+        m_probe.reset();
+        if (!recipe.dataText.empty() && recipe.dataText.front().starts_with("self:"))
+            core::fail(core::ErrorCode::Unsupported, "a text that the teacher writes itself is made when the run starts", {{"key", "data.text"}, {"found", recipe.dataText.front()}});
+        const auto all = core::windowsOf(*m_model, recipe.dataText, recipe.seqLen, 0, recipe.seed, steering);
+        const auto slices = core::splitSlices(all, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens);
+        m_probe = std::make_unique<core::TargetProbe>(m_model, slices.calibration);
+        m_probeData = std::move(data);
+    }
+    return *m_probe;
+}
+
 core::Result<core::ProbedHead> Worker::probe(const Job& job, const core::Control& steering) {
+    return core::guarded([&] { return core::orFail(probeOf(job.recipe, steering).probe(job.recipe, job.layer, job.head, steering)); });
+}
+
+core::Result<void> Worker::inspect(const Job& job, const core::Control& steering, JobResult& result) {
     return core::guarded([&] {
-        const auto& recipe = job.recipe;
-        auto data = core::Json{recipe.dataText, recipe.seqLen, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens, recipe.seed}.dump();
-        if (!m_probe || data != m_probeData) {
-            m_probe.reset();
-            if (!recipe.dataText.empty() && recipe.dataText.front().starts_with("self:"))
-                core::fail(core::ErrorCode::Unsupported, "a text that the teacher writes itself is made when the run starts", {{"key", "data.text"}, {"found", recipe.dataText.front()}});
-            const auto all = core::windowsOf(*m_model, recipe.dataText, recipe.seqLen, 0, recipe.seed, steering);
-            const auto slices = core::splitSlices(all, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens);
-            m_probe = std::make_unique<core::TargetProbe>(m_model, slices.calibration);
-            m_probeData = std::move(data);
+        auto& probe = probeOf(job.recipe, steering);
+        result.headView = std::make_shared<const core::HeadView>(core::orFail(core::headView(probe, job.recipe, job.inspecting, steering)));
+        if (!job.evidence)
+            return;
+        { // the picture does not wait for the numbers
+            const std::lock_guard lock(m_mutex);
+            m_mail.results.push_back(result);
+            m_mail.results.back().partial = true;
         }
-        return core::orFail(m_probe->probe(recipe, job.layer, job.head, steering));
+        result.headEvidence = std::make_shared<const core::HeadEvidence>(core::orFail(core::headEvidence(probe, job.recipe, job.inspecting, steering)));
     });
+}
+
+void Worker::failNext(const core::Error& error) {
+    const std::lock_guard lock(m_mutex);
+    m_failNext = error;
+}
+
+JobResult Worker::executeOrFail(const Job& job, const core::Control& steering) {
+    std::optional<core::Error> injected;
+    {
+        const std::lock_guard lock(m_mutex);
+        if (!isBeside(job.kind))
+            injected = std::exchange(m_failNext, std::nullopt);
+    }
+    if (job.kind == JobKind::Open)
+        m_lost.reset();
+    else if (m_lost) // what was asked for before the window heard of it
+        injected = m_lost;
+    JobResult result;
+    if (injected) {
+        result.kind = job.kind;
+        result.tag = job.tag;
+        result.path = job.path;
+        result.error = injected;
+    } else {
+        result = execute(job, steering);
+    }
+    // CUDA's errors stick: after one, every call of this process fails, also those that would read the teacher's weights
+    if (result.error && result.error->message.find("CUDA error") != std::string::npos) {
+        result.deviceLost = true;
+        m_lost = result.error;
+        m_probe.reset();
+        m_generate.clear();
+        m_model.reset();
+    }
+    return result;
 }
 
 JobResult Worker::execute(const Job& job, const core::Control& steering) {
@@ -157,12 +219,14 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
             result.error = value.error();
     };
     const auto kind = job.kind;
-    if ((kind == JobKind::Profile || kind == JobKind::Generate || kind == JobKind::Probe) && !m_model) {
+    if ((kind == JobKind::Profile || kind == JobKind::Generate || isBeside(kind)) && !m_model) {
         result.error = core::Error{core::ErrorCode::Usage, "no teacher is open", {}};
         return result;
     }
-    if (kind == JobKind::Open || kind == JobKind::Select || kind == JobKind::Convert || kind == JobKind::Resume)
+    if (kind == JobKind::Open || kind == JobKind::Select || kind == JobKind::Convert || kind == JobKind::Resume) {
         m_probe.reset(); // its captures take memory that the job may need
+        m_generate.clear();
+    }
     switch (kind) {
     case JobKind::Open: {
         m_model.reset(); // the old teacher's memory first
@@ -170,6 +234,7 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         if (model) {
             m_model = *model;
             result.model = core::modelInfo(*m_model);
+            result.chatTemplate = !core::modelTokenizer(*m_model).chatTemplate().empty();
         } else {
             result.error = model.error();
         }
@@ -192,14 +257,20 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         break;
     }
     case JobKind::Generate:
-        take(core::guarded([&] {
-                 const auto ids = core::modelTokenizer(*m_model).encode(job.prompt, true);
-                 return core::orFail(core::generate(*m_model, ids, {}, {}, steering));
-             }),
-             result.generation);
+        take(m_generate.run(m_model, job.generating,
+                            [this](const core::SpokenToken& token) {
+                                const std::lock_guard lock(m_mutex);
+                                m_mail.spoken.push_back(token);
+                            },
+                            steering),
+             result.generated);
         break;
     case JobKind::Export: take(core::exportModel(job.path, job.out, job.exporting, job.run, steering), result.exported); break;
     case JobKind::Probe: take(probe(job, steering), result.probed); break;
+    case JobKind::HeadView:
+        if (const auto done = inspect(job, steering, result); !done)
+            result.error = done.error();
+        break;
     }
     return result;
 }

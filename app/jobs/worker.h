@@ -2,8 +2,9 @@
 // every 33 ms: the latest progress overwrites, metrics append, results and errors never drop. No Qt here.
 #pragma once
 
+#include "app/jobs/generate_job.h"
 #include "core/convert/convert.h"
-#include "core/convert/target_probe.h"
+#include "core/convert/head_evidence.h"
 #include "core/export/export.h"
 
 #include <atomic>
@@ -16,18 +17,20 @@
 
 namespace linnet::app {
 
-enum class JobKind { Open, Profile, Select, Convert, Resume, Generate, Export, Probe };
+enum class JobKind { Open, Profile, Select, Convert, Resume, Generate, Export, Probe, HeadView };
 
 struct Job {
     JobKind kind = JobKind::Open;
     std::uint64_t tag = 0;        // of the request; given back with every event
     std::filesystem::path path;   // Open, Export: model; Convert, Resume: run folder
     std::filesystem::path out;    // Export
-    core::Recipe recipe;          // Convert, Select, Probe; Profile: data, seqLen, calibrationTokens
+    core::Recipe recipe;          // Convert, Select, Probe, HeadView; Profile: data, seqLen, calibrationTokens
     core::RunOptions run;
     core::ExportOptions exporting;
-    std::string prompt;           // Generate
+    GenerateRequest generating;
     std::int64_t layer = 0, head = 0; // Probe
+    core::HeadRequest inspecting; // HeadView
+    bool evidence = false;        // HeadView: head_evidence.h too, after the view
 };
 
 struct JobResult { // one of these ends each job
@@ -35,13 +38,18 @@ struct JobResult { // one of these ends each job
     std::uint64_t tag = 0;
     std::optional<core::Error> error; // code Cancelled: stopped on request
     std::optional<core::ModelInfo> model;
+    bool chatTemplate = false;        // of the opened model
     std::shared_ptr<const core::Profile> profile;
     std::optional<core::Report> report;
     std::optional<core::Selection> selection;
     std::optional<core::ProbedHead> probed;
-    std::optional<core::Generation> generation;
+    std::shared_ptr<const core::HeadView> headView;
+    std::shared_ptr<const core::HeadEvidence> headEvidence;
+    bool partial = false;             // more of this job follows
+    std::optional<GenerateOutcome> generated;
     std::optional<core::ExportReport> exported;
     std::filesystem::path path;       // run folder or file concerned
+    bool deviceLost = false;          // the GPU answers no more: the teacher was let go, this process has the CPU left
 };
 
 struct Mail { // everything since the last drain
@@ -52,13 +60,15 @@ struct Mail { // everything since the last drain
     std::optional<core::Selection> selection;
     std::vector<JobResult> results;
     std::vector<std::string> stages;
+    std::vector<core::SpokenToken> spoken; // of the running Generate
 };
 
 class Worker {
 public:
     Worker();
     ~Worker(); // asks for a stop and joins
-    // Returns the tag. Of probes the latest wins: what is asked for, or any other job, ends one that waits or runs (Cancelled).
+    // Returns the tag. Of probes, and of head views, the latest wins: one that waits or runs is ended (Cancelled) by the next of its kind and by
+    // any job that is neither.
     std::uint64_t submit(Job job);
     void stop();   // the running job, after a checkpoint; queued ones are dropped with a Cancelled result
     void pause();
@@ -66,14 +76,18 @@ public:
     bool paused() const { return m_gate.paused(); }
     bool busy() const { return m_busy.load(); }
     Mail drain();
+    void failNext(const core::Error& error); // as if the device had ended the next job with it
 
 private:
     void loop();
     JobResult execute(const Job& job, const core::Control& control);
+    JobResult executeOrFail(const Job& job, const core::Control& control);
     core::ConvertOptions convertOptions();
     core::Result<core::Profile> profile(const Job& job, const core::Control& control);
+    core::TargetProbe& probeOf(const core::Recipe& recipe, const core::Control& control); // throws Failure
     core::Result<core::ProbedHead> probe(const Job& job, const core::Control& control);
-    void dropQueued(bool all); // false: probes only; m_mutex is held
+    core::Result<void> inspect(const Job& job, const core::Control& control, JobResult& result);
+    void dropQueued(std::optional<JobKind> by); // what gives way to such a job; nullopt: all. m_mutex is held
     core::Control control(bool quiet);
     mutable std::mutex m_mutex;
     std::condition_variable m_wake;
@@ -82,12 +96,15 @@ private:
     core::PauseGate m_gate;
     std::stop_source m_stop;
     std::atomic<bool> m_busy = false;
+    std::optional<core::Error> m_failNext;
+    std::optional<core::Error> m_lost; // of the device, until a teacher is opened again; the worker's own
     bool m_quit = false;
     std::uint64_t m_nextTag = 1;
     JobKind m_running = JobKind::Open; // while busy
     core::ModelPtr m_model; // the opened teacher; the worker's own
     std::unique_ptr<core::TargetProbe> m_probe; // of m_model, on the windows of m_probeData
     std::string m_probeData;
+    GenerateDesk m_generate;
     std::thread m_thread;
 };
 

@@ -1,31 +1,44 @@
 #pragma once
 
+#include <QList>
 #include <QWidget>
 
-class QLabel;
 class QStackedLayout;
+class QVBoxLayout;
 
 namespace linnet::widgets {
-class DistanceHistogram;
+class Collapsible;
 }
 
 namespace linnet::app {
 
+class InspectorSection;
 class Session;
 
-// What was measured of the primary head: numbers with their spread, and the distribution of attention over distance.
+// All about the primary head, in parts that fold: what is measured, what its student would do, where they differ, who is alike.
+// What needs the model is asked for only while the panel is seen and a part that shows it is open.
 class InspectorPanel : public QWidget {
     Q_OBJECT
 public:
     explicit InspectorPanel(Session* session, QWidget* parent = nullptr);
+    ~InspectorPanel() override;
+    widgets::Collapsible* section(const QString& key) const; // numbers, distance, pattern, errors, neighbours, evidence, closedForm; or nullptr
+
+Q_SIGNALS:
+    void probeRequested(); // the large view of the pattern
+
+protected:
+    void showEvent(QShowEvent* event) override;
+    void hideEvent(QHideEvent* event) override;
 
 private:
+    widgets::Collapsible* addFold(QVBoxLayout* layout, const QString& key, const QString& title, QWidget* content, bool openAtFirst);
+    void addSection(QVBoxLayout* layout, InspectorSection* section);
     void refresh();
-    void showDecay();
+    void tellWants();
     Session* m_session;
     QStackedLayout* m_stack;
-    QLabel *m_identity, *m_group, *m_numbers, *m_sample, *m_decay;
-    widgets::DistanceHistogram* m_histogram;
+    QList<InspectorSection*> m_sections;
 };
 
 } // namespace linnet::app

@@ -1,0 +1,97 @@
+#include "app/panels/inspector_numbers.h"
+
+#include "app/models/head_metrics.h"
+#include "app/models/session.h"
+
+#include <QLabel>
+#include <QLocale>
+#include <QVBoxLayout>
+#include <cmath>
+
+namespace linnet::app {
+namespace {
+
+QString withError(double value, double error) {
+    return std::isfinite(error) && std::isfinite(value) ? sectionNumber(value) + QStringLiteral(" ± ") + QString::number(error, 'g', 2) : sectionNumber(value);
+}
+
+// "3/9": the third largest of the nine that were measured; a dash where this one was not.
+QString rank(const std::vector<double>& values, std::size_t begin, std::size_t end, std::size_t own) {
+    if (own >= values.size() || end > values.size() || std::isnan(values[own]))
+        return QStringLiteral("–");
+    int place = 1, count = 0;
+    for (auto i = begin; i < end; ++i) {
+        count += !std::isnan(values[i]);
+        place += values[i] > values[own];
+    }
+    return QStringLiteral("%1/%2").arg(place).arg(count);
+}
+
+class Rows {
+public:
+    Rows(Session& session, HeadId head) : m_session(session), m_heads(static_cast<std::size_t>(session.teacher()->config.heads)), m_head(head) {
+        m_html = QStringLiteral("<tr><td></td><td></td><td align=right>%1&nbsp;</td><td align=right>%2</td></tr>")
+                     .arg(InspectorNumbers::tr("in layer"), InspectorNumbers::tr("in model"));
+    }
+    void add(const QString& name, const QString& value, std::optional<Metric> metric = {}) {
+        QString inLayer, inModel;
+        if (metric) {
+            const auto values = metricValues(m_session, *metric, Source::Teacher);
+            const auto begin = static_cast<std::size_t>(m_head.layer) * m_heads, own = begin + static_cast<std::size_t>(m_head.head);
+            inLayer = rank(values, begin, begin + m_heads, own);
+            inModel = rank(values, 0, values.size(), own);
+        }
+        m_html += QStringLiteral("<tr><td>%1&nbsp;</td><td align=right>%2&nbsp;</td><td align=right>%3&nbsp;</td><td align=right>%4</td></tr>")
+                      .arg(name, value.toHtmlEscaped().replace(QLatin1Char(' '), QStringLiteral("&nbsp;")), inLayer, inModel);
+    }
+    QString html() const { return QStringLiteral("<table cellspacing=1>") + m_html + QStringLiteral("</table>"); }
+
+private:
+    Session& m_session;
+    std::size_t m_heads;
+    HeadId m_head;
+    QString m_html;
+};
+
+} // namespace
+
+InspectorNumbers::InspectorNumbers(Session* session) : InspectorSection(session, QStringLiteral("numbers"), tr("Numbers"), true) {
+    m_numbers = sectionLabel(QStringLiteral("headNumbers"));
+    m_sample = sectionLabel(QStringLiteral("headSample"));
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(2);
+    layout->addWidget(m_numbers);
+    layout->addWidget(m_sample);
+}
+
+void InspectorNumbers::fill(HeadId id) {
+    const auto* profile = session().profile();
+    const bool known = profile && id.layer < std::ssize(profile->layers) && id.head < std::ssize(profile->layers[static_cast<std::size_t>(id.layer)]);
+    m_numbers->setVisible(known);
+    if (!known) {
+        m_sample->setText(tr("Not measured: profile the teacher."));
+        return;
+    }
+    const auto& head = profile->layers[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)];
+    Rows rows(session(), id);
+    rows.add(tr("distance, tokens"), withError(head.distance.mean, head.distance.se), Metric::Distance);
+    rows.add(tr("p10 / median / p90"), sectionNumber(head.p10) + QStringLiteral(" / ") + sectionNumber(head.p50) + QStringLiteral(" / ") + sectionNumber(head.p90));
+    rows.add(tr("without first tokens"), withError(head.distanceNoSink.mean, head.distanceNoSink.se), Metric::DistanceNoSink);
+    rows.add(tr("its median"), sectionNumber(head.medianNoSink));
+    rows.add(tr("entropy, nats"), withError(head.entropy.mean, head.entropy.se));
+    rows.add(tr("concentration, layer"), sectionNumber(head.concentrationLayer), Metric::ConcentrationLayer);
+    rows.add(tr("concentration, absolute"), sectionNumber(head.concentrationAbsolute), Metric::ConcentrationAbsolute);
+    rows.add(tr("on the first 4 tokens"), withError(head.sinkMass, head.sinkSe), Metric::SinkMass);
+    rows.add(tr("on the token before"), withError(head.previousMass, head.previousSe), Metric::PreviousMass);
+    rows.add(tr("on itself"), withError(head.selfMass, head.selfSe));
+    rows.add(tr("RMS before o_proj"), withError(head.rmsPreO, head.rmsPreOSe), Metric::OutputBefore);
+    rows.add(tr("RMS after o_proj"), withError(head.rmsPostO, head.rmsPostOSe), Metric::OutputAfter);
+    m_numbers->setText(rows.html());
+    const QLocale locale(QLocale::English);
+    m_sample->setText(tr("n = %1 sequences of %2 tokens (%3); ± is one standard error over sequences; ranks: 1 is the largest")
+                          .arg(locale.toString(static_cast<qlonglong>(profile->sequences)), locale.toString(static_cast<qlonglong>(profile->seqLen)),
+                               locale.toString(static_cast<qlonglong>(profile->tokens))));
+}
+
+} // namespace linnet::app
