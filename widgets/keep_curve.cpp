@@ -211,11 +211,6 @@ void KeepCurve::paintChoice(QCPPainter& painter) const {
         painter.drawText(box, Qt::AlignRight, text);
         top += step;
     }
-    if (hasFocus() && !isExporting()) {
-        painter.setPen(QPen(colors().fill, 1));
-        painter.setBrush(Qt::NoBrush);
-        painter.drawRect(area.adjusted(0, 0, -1, -1));
-    }
 }
 
 // ---- mouse and keys ----------------------------------------------------------------------------------------------
@@ -293,9 +288,10 @@ void KeepCurve::focusOutEvent(QFocusEvent* event) {
 }
 
 QString KeepCurve::csv() const {
-    QString text = QStringLiteral("kept,value\n");
+    const auto name = m_data.quantity.isEmpty() ? QStringLiteral("value") : m_data.unit.isEmpty() ? m_data.quantity : m_data.quantity + QStringLiteral(", ") + m_data.unit;
+    QString text = QStringLiteral("kept,") + csvText(name) + QStringLiteral(",teacher\n");
     for (const auto& point : m_data.points)
-        text += QString::number(point.kept) + ',' + csvNumber(point.value) + '\n';
+        text += QString::number(point.kept) + ',' + csvNumber(point.value) + ',' + (m_data.teacher ? csvNumber(*m_data.teacher) : QString()) + '\n';
     return text;
 }
 

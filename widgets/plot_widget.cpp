@@ -1,13 +1,18 @@
 #include "widgets/plot_widget.h"
 
+#include "widgets/plot_paint.h"
+
+#include <QClipboard>
 #include <QContextMenuEvent>
 #include <QFileDialog>
+#include <QGuiApplication>
 #include <QMenu>
+#include <QRegularExpression>
 #include <QSaveFile>
+#include <QStandardPaths>
 #include <QSvgGenerator>
 #include <QVBoxLayout>
 #include <cmath>
-#include <qcustomplot.h>
 
 namespace linnet::widgets {
 
@@ -20,6 +25,24 @@ PlotWidget::PlotWidget(QWidget* parent) : QWidget(parent), m_plot(new QCustomPlo
     m_plot->setMinimumSize(0, 0);
     connect(m_plot, &QCustomPlot::afterReplot, this, [this] { ++m_replots; });
     setMinimumSize(140, 110);
+    setFocusPolicy(Qt::StrongFocus);
+    new PaintStep(*m_plot, "overlay", [this](QCPPainter& painter) { // where the keyboard is: what Export plot and the menu key mean
+        if (!hasFocus() || m_exporting)
+            return;
+        painter.setPen(QPen(m_colors.fill, 1));
+        painter.setBrush(Qt::NoBrush);
+        painter.drawRect(m_plot->viewport().adjusted(0, 0, -1, -1));
+    });
+}
+
+void PlotWidget::focusInEvent(QFocusEvent* event) {
+    QWidget::focusInEvent(event);
+    m_plot->layer("overlay")->replot();
+}
+
+void PlotWidget::focusOutEvent(QFocusEvent* event) {
+    QWidget::focusOutEvent(event);
+    m_plot->layer("overlay")->replot();
 }
 
 void PlotWidget::applyColors() {
@@ -110,26 +133,57 @@ QString PlotWidget::csvText(const QString& text) {
     return '"' + QString(text).replace('"', "\"\"") + '"';
 }
 
+bool PlotWidget::save(const QString& path) {
+    const auto is = [&](const char* suffix) { return path.endsWith(QLatin1String(suffix), Qt::CaseInsensitive); };
+    return is(".png") ? savePng(path) : is(".svg") ? saveSvg(path) : is(".pdf") ? savePdf(path) : is(".csv") && saveCsv(path);
+}
+
+void PlotWidget::fillExportMenu(QMenu* menu) {
+    for (const char* suffix : {"png", "svg", "pdf", "csv"})
+        menu->addAction(tr("Save as &%1…").arg(QString::fromLatin1(suffix).toUpper()), this, [this, suffix] { askAndSave(QString::fromLatin1(suffix)); })
+            ->setObjectName(QStringLiteral("save_") + QLatin1String(suffix));
+    menu->addSeparator();
+    menu->addAction(tr("Copy p&icture"), this, &PlotWidget::copyPicture)->setObjectName(QStringLiteral("copyPicture"));
+    menu->addAction(tr("Copy &data"), this, &PlotWidget::copyCsv)->setObjectName(QStringLiteral("copyData"));
+}
+
+void PlotWidget::copyPicture() {
+    withExportColors(ExportColors::Light, [&] {
+        QGuiApplication::clipboard()->setPixmap(m_plot->toPixmap(width(), height(), 2.0));
+        return true;
+    });
+    Q_EMIT saved(tr("Copied the picture"), true);
+}
+
+void PlotWidget::copyCsv() {
+    QGuiApplication::clipboard()->setText(csv());
+    Q_EMIT saved(tr("Copied the data as CSV"), true);
+}
+
 void PlotWidget::contextMenuEvent(QContextMenuEvent* event) {
     auto* menu = new QMenu(this);
+    menu->setObjectName(QStringLiteral("plotMenu"));
     menu->setAttribute(Qt::WA_DeleteOnClose);
-    for (const char* suffix : {"png", "svg", "pdf", "csv"})
-        menu->addAction(tr("Save as %1…").arg(QString::fromLatin1(suffix).toUpper()), this,
-                        [this, suffix] { askAndSave(QString::fromLatin1(suffix)); });
+    fillExportMenu(menu);
     menu->popup(event->globalPos());
 }
 
 void PlotWidget::askAndSave(const QString& suffix) {
-    QString path = QFileDialog::getSaveFileName(this, tr("Save as %1").arg(suffix.toUpper()), {}, "*." + suffix);
-    if (path.isEmpty())
-        return;
-    if (!path.endsWith('.' + suffix, Qt::CaseInsensitive))
-        path += '.' + suffix;
-    const bool done = suffix == "png"   ? savePng(path)
-                      : suffix == "svg" ? saveSvg(path)
-                      : suffix == "pdf" ? savePdf(path)
-                                        : saveCsv(path);
-    Q_EMIT saved(done ? tr("Saved %1").arg(path) : tr("Could not write %1: check the folder and the free space").arg(path), done);
+    static QString folder = QStandardPaths::writableLocation(QStandardPaths::PicturesLocation); // of the last save in this session
+    auto name = accessibleName().toLower();
+    name.replace(QRegularExpression(QStringLiteral("[^\\p{L}\\p{N}]+")), QStringLiteral("-"));
+    auto* dialog = new QFileDialog(this, tr("Save as %1").arg(suffix.toUpper()), folder, QStringLiteral("*.") + suffix);
+    dialog->setObjectName(QStringLiteral("savePlotDialog"));
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setAcceptMode(QFileDialog::AcceptSave);
+    dialog->setDefaultSuffix(suffix); // by the dialog: it asks before a file is replaced
+    dialog->selectFile((name.isEmpty() ? QStringLiteral("plot") : name) + QLatin1Char('.') + suffix);
+    connect(dialog, &QFileDialog::fileSelected, this, [this, dialog](const QString& path) {
+        folder = dialog->directory().path();
+        const bool done = save(path);
+        Q_EMIT saved(done ? tr("Saved %1").arg(path) : tr("Could not write %1: check the folder and the free space").arg(path), done);
+    });
+    dialog->open();
 }
 
 } // namespace linnet::widgets

@@ -6,6 +6,7 @@
 #include <QWidget>
 
 class QCustomPlot;
+class QMenu;
 
 namespace linnet::widgets {
 
@@ -21,6 +22,13 @@ public:
     bool saveSvg(const QString& path, ExportColors colors = ExportColors::Light);
     bool savePdf(const QString& path, ExportColors colors = ExportColors::Light);
     bool saveCsv(const QString& path) const;
+    bool save(const QString& path); // by its ending: png, svg, pdf or csv
+
+    // Asks for a file and saves; `suffix` without a dot. The answer comes as saved().
+    void askAndSave(const QString& suffix);
+    void copyPicture(); // to the clipboard, in light colours at twice the pixels
+    void copyCsv();
+    void fillExportMenu(QMenu* menu); // save as ..., copy ...
 
     // RFC 4180 with '.' decimals that round-trip; a value that was not measured is an empty field.
     virtual QString csv() const = 0;
@@ -28,7 +36,7 @@ public:
     int replotCount() const { return m_replots; }
 
 Q_SIGNALS:
-    // From the context menu only: the answer to a save, as one sentence for the status bar.
+    // The answer to askAndSave() and the copies, as one sentence for the status bar.
     void saved(const QString& message, bool succeeded);
 
 protected:
@@ -43,7 +51,9 @@ protected:
     void applyColors();
 
     void changeEvent(QEvent* event) override;
-    void contextMenuEvent(QContextMenuEvent* event) override;
+    void contextMenuEvent(QContextMenuEvent* event) override; // by mouse or by the menu key
+    void focusInEvent(QFocusEvent* event) override;
+    void focusOutEvent(QFocusEvent* event) override;
 
     static QString csvNumber(double value);
     static QString csvText(const QString& text);
@@ -51,7 +61,6 @@ protected:
 private:
     template <class Write> bool withExportColors(ExportColors colors, Write write);
     void styleAxes();
-    void askAndSave(const QString& suffix);
 
     QCustomPlot* m_plot;
     PlotColors m_colors;

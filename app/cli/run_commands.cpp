@@ -121,7 +121,8 @@ std::string exportText(const ExportReport& report) {
     std::string text = report.folder.string() + ": " + report.format + (report.exact ? ", exact" : ", rounded") + "\n";
     if (report.verified)
         text += "reloaded and compared over " + std::to_string(report.parity.tokens) + " tokens: largest logit difference " + number(report.parity.maxAbsLogit, 6) +
-                ", KL " + number(report.parity.meanKl, 8) + ", top-1 agreement " + number(report.parity.top1Agreement, 4) + "\n";
+                ", mean " + number(report.parity.meanAbsLogit, 6) + ", KL " + number(report.parity.meanKl, 8) + ", top-1 agreement " + number(report.parity.top1Agreement, 4) + ", " +
+                std::to_string(report.parity.greedySame) + " of " + std::to_string(report.parity.greedyTokens) + " greedy tokens the same\n";
     for (const auto& file : report.files)
         text += "  " + file + "\n";
     return text;

@@ -1,14 +1,10 @@
 #include "app/panels/evaluation_panel.h"
 
+#include "app/models/run_results.h"
 #include "app/models/session.h"
 
-#include <QGroupBox>
-#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
-#include <QLineEdit>
-#include <QPlainTextEdit>
-#include <QPushButton>
 #include <QTableWidget>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -19,6 +15,7 @@ namespace linnet::app {
 namespace {
 
 const QString kDash = QStringLiteral("–");
+constexpr int kModels = 4; // teacher, naive copy, zero gate, student
 
 QString withError(const std::optional<double>& value, const std::optional<double>& error) {
     if (!value || std::isnan(*value))
@@ -73,64 +70,43 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     m_layers = new QLabel;
     m_layers->setWordWrap(true);
     m_layers->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    m_table = numbersTable(QStringLiteral("evaluationTable"), 4, {tr("model"), tr("perplexity"), tr("ratio"), tr("loss"), tr("KL"), tr("top-1"), tr("count")},
+    m_table = numbersTable(QStringLiteral("evaluationTable"), kModels, {tr("model"), tr("perplexity"), tr("ratio"), tr("loss"), tr("KL"), tr("top-1"), tr("count")},
                            {{}, {}, tr("perplexity / the teacher's"), tr("nats a token"), tr("nats a token, to the teacher"), tr("share of tokens where the teacher's first choice is the same"), tr("predicted tokens")});
     m_treatmentCaption = new QLabel(tr("What the mixer cannot hold, as the closed form measured it: mean residual of the heads, 0 nothing is lost, 1 all"));
     m_treatmentCaption->setWordWrap(true);
     m_treatments = numbersTable(QStringLiteral("treatmentsTable"), 0, {tr("part"), tr("treatment"), tr("folded"), tr("dropped"), tr("heads folded")},
                                 {{}, tr("as the recipe says"), tr("residual with the part folded in"), tr("residual with the part left out"), tr("share of the heads that fold it")});
-    m_prompt = new QLineEdit(tr("The invention of the printing press"));
-    m_prompt->setObjectName(QStringLiteral("promptEdit"));
-    m_generate = new QPushButton(tr("Generate"));
-    m_generate->setObjectName(QStringLiteral("generateButton"));
-    m_output = new QPlainTextEdit;
-    m_output->setReadOnly(true);
-    m_output->setPlaceholderText(tr("64 tokens, greedy, appear here."));
-    auto* box = new QGroupBox(tr("Try the opened model"));
-    auto* line = new QHBoxLayout;
-    line->addWidget(m_prompt, 1);
-    line->addWidget(m_generate);
-    auto* boxLayout = new QVBoxLayout(box);
-    boxLayout->addLayout(line);
-    boxLayout->addWidget(m_output, 1);
     auto* layout = new QVBoxLayout(this);
     layout->addWidget(m_caption);
     layout->addWidget(m_table);
+    m_baselineNote = new QLabel;
+    m_baselineNote->setObjectName(QStringLiteral("baselineNote"));
+    m_baselineNote->setWordWrap(true);
+    layout->addWidget(m_baselineNote);
     layout->addWidget(m_layers);
     layout->addWidget(m_treatmentCaption);
     layout->addWidget(m_treatments);
-    layout->addWidget(box, 1);
-    const auto request = [this] { m_session->generate(m_prompt->text()); };
-    connect(m_generate, &QPushButton::clicked, this, request);
-    connect(m_prompt, &QLineEdit::returnPressed, this, request);
-    connect(session, &Session::generated, this, [this](const core::Generation& made) {
-        m_output->setPlainText(m_prompt->text() + QString::fromStdString(made.text) + tr("\n\n%1 tokens per second").arg(made.tokensPerSecond, 0, 'f', 1));
-    });
+    layout->addStretch(1);
     connect(session, &Session::evaluationChanged, this, &EvaluationPanel::refill);
     connect(session, &Session::runsChanged, this, &EvaluationPanel::refill);
-    connect(session, &Session::jobChanged, this, [this] { m_generate->setEnabled(m_session->teacher() && m_session->jobState() == JobState::Idle); });
-    connect(session, &Session::teacherChanged, this, [this] {
-        m_generate->setEnabled(m_session->teacher().has_value());
-        showTreatments();
-    });
-    m_generate->setEnabled(false);
+    connect(session, &Session::teacherChanged, this, &EvaluationPanel::showTreatments);
     refill();
 }
 
 void EvaluationPanel::refill() {
     const auto run = m_session->currentRun();
     const std::map<std::string, core::Evaluation> none;
-    const auto& measured = run ? run->evaluation : none;
-    const auto teacher = measured.find("teacher");
+    const auto& evaluation = run ? run->evaluation : none;
+    const auto teacher = evaluation.find("teacher");
     m_caption->setText(tr("<b>No evaluation yet.</b> A run measures teacher, naive copy, zero-gate and student on the same held-out text."));
     const std::pair<const char*, QString> rows[] = {{"teacher", tr("teacher")}, {"naive", tr("naive copy")}, {"zero_gate", tr("zero gate")}, {"student", tr("student")}};
-    for (int row = 0; row < 4; ++row) {
-        const auto found = measured.find(rows[row].first);
+    for (int row = 0; row < kModels; ++row) {
+        const auto found = evaluation.find(rows[row].first);
         QStringList cells{rows[row].second, kDash, kDash, kDash, kDash, kDash, kDash};
-        if (found != measured.end()) {
+        if (found != evaluation.end()) {
             const auto& e = found->second;
             cells[1] = QString::number(e.perplexity, 'f', 3);
-            if (teacher != measured.end())
+            if (teacher != evaluation.end())
                 cells[2] = QString::number(e.perplexity / teacher->second.perplexity, 'f', 3);
             cells[3] = withError(e.loss, e.lossSe);
             cells[4] = withError(e.klToTeacher, e.klSe);
@@ -141,6 +117,7 @@ void EvaluationPanel::refill() {
         }
         setRow(m_table, row, cells);
     }
+    showBaseline();
     QString layers;
     if (run && run->report) {
         layers = tr("Softmax kept: %1<br>Converted: %2").arg(layerList(run->report->keptLayers), layerList(run->report->convertedLayers));
@@ -149,6 +126,38 @@ void EvaluationPanel::refill() {
     }
     m_layers->setText(layers);
     showTreatments();
+}
+
+// Two more rows where another run is the baseline: its student, and this one's minus its.
+void EvaluationPanel::showBaseline() {
+    const auto run = m_session->currentRun();
+    const auto baseline = m_session->library()->find(m_session->library()->baseline());
+    const bool shown = run && baseline && run != baseline;
+    m_table->setRowCount(shown ? kModels + 2 : kModels);
+    m_baselineNote->setVisible(shown);
+    if (shown) {
+        const std::pair<Quantity, int> columns[] = {{Quantity::Perplexity, 3}, {Quantity::Ratio, 3}, {Quantity::Loss, 4}, {Quantity::Kl, 4}, {Quantity::Agreement, 4}};
+        QStringList theirs{tr("baseline")}, differences{tr("difference")};
+        std::int64_t windows = 0;
+        for (const auto& [quantity, decimals] : columns) {
+            auto a = measured(baseline->evaluation, "student", quantity), b = measured(run->evaluation, "student", quantity);
+            if (quantity == Quantity::Perplexity) // its noise is the loss's; there is no room to say it twice
+                a.error = b.error = std::nan("");
+            const auto d = difference(a, b);
+            theirs << withNoise(a, decimals);
+            differences << signedWithNoise(d, decimals);
+            windows = std::max(windows, d.n);
+        }
+        const auto found = baseline->evaluation.find("student");
+        theirs << (found == baseline->evaluation.end() ? kDash : QString::number(found->second.tokens));
+        differences << (windows > 0 ? tr("n = %1").arg(windows) : kDash);
+        setRow(m_table, kModels, theirs);
+        setRow(m_table, kModels + 1, differences);
+        const auto why = incomparable(*baseline, *run);
+        m_baselineNote->setText(tr("Baseline: the student of <b>%1</b>; difference: this student less that one. n counts windows; the noise of a difference is an upper bound, as both stand on the same windows.").arg(baseline->name.toHtmlEscaped()) +
+                                (why.isEmpty() ? QString() : tr(" <b>The numbers don't compare</b>: %1.").arg(why.toHtmlEscaped())));
+    }
+    m_table->setFixedHeight(m_table->sizeHint().height()); // as high as its rows
 }
 
 void EvaluationPanel::showTreatments() {

@@ -3,16 +3,13 @@
 #include <QWidget>
 
 class QLabel;
-class QLineEdit;
-class QPlainTextEdit;
-class QPushButton;
 class QTableWidget;
 
 namespace linnet::app {
 
 class Session;
 
-// Perplexity, KL and agreement of the current run's models, and a place to try the teacher.
+// Perplexity, KL and agreement of the current run's models.
 class EvaluationPanel : public QWidget {
     Q_OBJECT
 public:
@@ -20,13 +17,11 @@ public:
 
 private:
     void refill();
+    void showBaseline();
     void showTreatments();
     Session* m_session;
-    QLabel *m_caption, *m_layers, *m_treatmentCaption;
+    QLabel *m_caption, *m_layers, *m_treatmentCaption, *m_baselineNote;
     QTableWidget *m_table, *m_treatments;
-    QLineEdit* m_prompt;
-    QPushButton* m_generate;
-    QPlainTextEdit* m_output;
 };
 
 } // namespace linnet::app

@@ -15,26 +15,45 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kParityFile = "parity.safetensors"; // the student's own logits at the end of a probe: verify needs no student
 constexpr const char* kHashFile = "hashes.json";          // of every file that the model is made of: a probe alone misses most flipped bits
-constexpr std::int64_t kParityRows = 8;
+constexpr std::int64_t kParityRows = 8, kGreedyTokens = 16;
 constexpr const char* kProbe = "In 1842 the town council voted, by 7 to 5, to build a bridge. \"It will pay for itself,\" said the engineer; nobody "
                                "believed her. Ten years later the toll keeper counted 3,650 carts a month, and the council built a second one.\n"
                                "for (int i = 0; i < n; ++i) sum += a[i] * b[i];\n";
 
+std::vector<TokenId> idsOf(const at::Tensor& floats) {
+    std::vector<TokenId> list;
+    for (std::int64_t i = 0; i < floats.numel(); ++i)
+        list.push_back(static_cast<TokenId>(floats[i].item<float>()));
+    return list;
+}
+
+std::vector<TokenId> greedyTokens(const Model& model, const std::vector<TokenId>& probe, const Control& control) {
+    GenerateOptions options;
+    options.tokens = kGreedyTokens;
+    return orFail(generate(model, probe, options, {}, control)).ids;
+}
+
 Parity compare(const Model& model, const fs::path& folder, const Control& control) {
-    at::Tensor ids, expected;
+    at::Tensor ids, expected, greedy;
     for (const auto& [name, tensor] : loadTensors(folder / kParityFile, at::kCPU))
-        (name == "ids" ? ids : expected) = tensor;
+        (name == "ids" ? ids : name == "greedy" ? greedy : expected) = tensor;
     if (!ids.defined() || !expected.defined() || ids.dim() != 1 || expected.dim() != 2 || expected.size(1) != model.config().vocabSize)
         fail(ErrorCode::Malformed, (folder / kParityFile).string() + ": tensors ids and logits do not fit the model", {{"file", (folder / kParityFile).string()}});
-    std::vector<TokenId> list;
-    for (std::int64_t i = 0; i < ids.size(0); ++i)
-        list.push_back(static_cast<TokenId>(ids[i].item<float>()));
+    const auto list = idsOf(ids);
     auto values = orFail(sequenceLogits(model, list, control));
     const at::Tensor all = at::from_blob(values.data(), {ids.size(0), model.config().vocabSize}, at::kFloat);
     const at::Tensor found = all.narrow(0, ids.size(0) - expected.size(0), expected.size(0));
     const at::Tensor p = at::log_softmax(expected.to(at::kDouble), -1), q = at::log_softmax(found.to(at::kDouble), -1);
-    return {(found - expected).abs().max().item<double>(), (p.exp() * (p - q)).sum(-1).mean().item<double>(),
-            found.argmax(-1).eq(expected.argmax(-1)).to(at::kDouble).mean().item<double>(), ids.size(0)};
+    const at::Tensor difference = (found - expected).abs();
+    Parity parity{difference.max().item<double>(), difference.to(at::kDouble).mean().item<double>(), (p.exp() * (p - q)).sum(-1).mean().item<double>(),
+                  found.argmax(-1).eq(expected.argmax(-1)).to(at::kDouble).mean().item<double>(), ids.size(0)};
+    if (greedy.defined()) {
+        const auto before = idsOf(greedy), now = greedyTokens(model, list, control);
+        const auto end = std::mismatch(before.begin(), before.end(), now.begin(), now.end()).first;
+        parity.greedyTokens = std::ssize(before);
+        parity.greedySame = end - before.begin();
+    }
+    return parity;
 }
 
 void writeParity(const Model& model, const fs::path& folder, const Control& control) {
@@ -43,7 +62,8 @@ void writeParity(const Model& model, const fs::path& folder, const Control& cont
     const auto rows = std::min<std::int64_t>(kParityRows, static_cast<std::int64_t>(ids.size())), vocab = model.config().vocabSize;
     at::Tensor logits = at::empty({rows, vocab}, at::kFloat);
     std::copy(values.end() - rows * vocab, values.end(), logits.data_ptr<float>());
-    saveTensors(folder / kParityFile, {{"ids", at::tensor(std::vector<float>(ids.begin(), ids.end()))}, {"logits", logits}});
+    const auto floats = [](const std::vector<TokenId>& list) { return at::tensor(std::vector<float>(list.begin(), list.end())); };
+    saveTensors(folder / kParityFile, {{"ids", floats(ids)}, {"logits", logits}, {"greedy", floats(greedyTokens(model, ids, control))}});
 }
 
 // Hash of the pieces' hashes; checks `control` at each piece.
@@ -112,9 +132,21 @@ RunOptions inFloat32(RunOptions run) {
 Json exportReportToJson(const ExportReport& report) {
     Json json{{"folder", report.folder.string()}, {"format", report.format}, {"files", report.files}, {"exact", report.exact}, {"parity", nullptr}};
     if (report.verified)
-        json["parity"] = {{"max_abs_logit", report.parity.maxAbsLogit}, {"mean_kl", report.parity.meanKl}, {"top1_agreement", report.parity.top1Agreement},
-                          {"tokens", report.parity.tokens}};
+        json["parity"] = {{"max_abs_logit", report.parity.maxAbsLogit}, {"mean_abs_logit", report.parity.meanAbsLogit}, {"mean_kl", report.parity.meanKl},
+                          {"top1_agreement", report.parity.top1Agreement}, {"tokens", report.parity.tokens}, {"greedy_tokens", report.parity.greedyTokens},
+                          {"greedy_same", report.parity.greedySame}};
     return json;
+}
+
+std::uint64_t exportBytes(const ModelInfo& student, const std::string& dtype) {
+    const std::uint64_t element = dtype == "f32" ? 4 : 2;
+    const auto& c = student.config;
+    std::uint64_t converted = 0; // a linear layer: 5 square projections and some vectors for q, k, v, o of the teacher
+    for (const auto& kind : student.layerKinds)
+        converted += kind != "softmax" && kind != "sliding_window";
+    const auto more = static_cast<std::uint64_t>(5 * c.heads * c.headDim * c.hiddenSize + 64 * c.heads * c.headDim + 2 * c.heads * c.hiddenSize);
+    const std::uint64_t beside = (16 << 20) + static_cast<std::uint64_t>(kParityRows * c.vocabSize) * 4; // tokenizer, code, parity
+    return (static_cast<std::uint64_t>(student.parameters) + converted * more) * element + beside;
 }
 
 Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, const ExportOptions& options, const RunOptions& run, const Control& control) {
@@ -125,7 +157,7 @@ Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, c
         if (out.empty() || (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out))))
             fail(ErrorCode::Usage, "export folder \"" + out.string() + "\" exists and is not empty; choose another", {{"option", "--out"}, {"file", out.string()}});
         const auto model = orFail(openModel(student, inFloat32(run), control));
-        const std::uint64_t bytes = static_cast<std::uint64_t>(modelInfo(*model).weightBytes) + (8 << 20);
+        const std::uint64_t bytes = exportBytes(modelInfo(*model), options.dtype);
         if (const auto space = freeDiskBytes(out); space < bytes)
             fail(ErrorCode::Disk, "export to " + out.string() + " needs " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(space >> 20) + " MiB are free",
                  {{"file", out.string()}});

@@ -19,8 +19,9 @@ struct ExportOptions {
 };
 
 struct Parity { // of the reloaded folder against the student in memory, on a fixed probe
-    double maxAbsLogit = 0, meanKl = 0, top1Agreement = 0;
+    double maxAbsLogit = 0, meanAbsLogit = 0, meanKl = 0, top1Agreement = 0;
     std::int64_t tokens = 0;
+    std::int64_t greedyTokens = 0, greedySame = 0; // of the probe's continuation: how many, and how many from its start are the same; 0: an older folder has none
 };
 
 struct ExportReport {
@@ -32,6 +33,9 @@ struct ExportReport {
     Parity parity;
 };
 Json exportReportToJson(const ExportReport& report);
+
+// What an export in `dtype` takes on the disk: the weights as floats and what lies beside them; at least what exportModel asks for.
+std::uint64_t exportBytes(const ModelInfo& student, const std::string& dtype);
 
 // `student`: a run folder or a model folder. `out` must not exist or be empty; it appears whole or not at all.
 Result<ExportReport> exportModel(const std::filesystem::path& student, const std::filesystem::path& out,

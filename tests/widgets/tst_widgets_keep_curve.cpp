@@ -70,7 +70,7 @@ private slots:
         curve.setData(data());
         QCOMPARE(curve.readout(2), QStringLiteral("2 kept: perplexity 24, 1.200 x the teacher's"));
         QCOMPARE(curve.readout(1), QString());
-        QCOMPARE(curve.csv(), QStringLiteral("kept,value\n0,60\n2,24\n3,22\n4,21.5\n"));
+        QCOMPARE(curve.csv(), QStringLiteral("kept,perplexity,teacher\n0,60,20\n2,24,20\n3,22,20\n4,21.5,20\n"));
         QVERIFY(!curve.isLogarithmic());
         auto far = data();
         far.points.push_back({5, 1});
