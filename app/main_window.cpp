@@ -2,18 +2,24 @@
 
 #include "app/panels/curves_panel.h"
 #include "app/panels/evaluation_panel.h"
-#include "app/panels/export_dialog.h"
+#include "app/panels/command_menu.h"
+#include "app/panels/export_wizard.h"
+#include "app/panels/generate_page.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/inspector_panel.h"
 #include "app/panels/layers_page.h"
 #include "app/panels/log_panel.h"
+#include "app/panels/plot_export_menu.h"
+#include "app/panels/probe_dock.h"
 #include "app/panels/problems_panel.h"
 #include "app/panels/project_panel.h"
+#include "app/panels/recipe_diff_dialog.h"
 #include "app/panels/run_panel.h"
+#include "app/panels/runs_page.h"
+#include "app/panels/selection_chip.h"
 #include "app/panels/targets_panel.h"
-#include "core/model/diagnose.h"
+#include "app/window_habits.h"
 #include "widgets/progress_strip.h"
-#include "widgets/theme.h"
 
 #include <QAction>
 #include <QApplication>
@@ -25,7 +31,6 @@
 #include <QLabel>
 #include <QMenuBar>
 #include <QMessageBox>
-#include <QMimeData>
 #include <QScrollArea>
 #include <QSettings>
 #include <QStatusBar>
@@ -35,7 +40,7 @@
 namespace linnet::app {
 namespace {
 
-constexpr int kLayoutVersion = 1;
+constexpr int kLayoutVersion = 2;
 
 QString advice(core::ErrorCode code) {
     switch (code) {
@@ -71,6 +76,9 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     resize(1280, 800);
+    m_habits = new WindowHabits(this, &m_session);
+    connect(m_habits, &WindowHabits::failed, this, &MainWindow::showError);
+    connect(m_habits, &WindowHabits::layoutResetRequested, this, &MainWindow::resetLayout);
     makePages();
     makeMenus();
     makeStatusBar();
@@ -87,16 +95,29 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     connect(&m_session, &Session::teacherChanged, this, [this] {
         const auto& teacher = m_session.teacher();
         setWindowTitle(teacher ? tr("%1 - Linnet").arg(QFileInfo(QString::fromStdString(teacher->path.string())).fileName()) : tr("Linnet"));
-        updateRecent();
         updateActions();
     });
-    updateRecent();
     updateActions();
+}
+
+MainWindow::~MainWindow() { // panels go before the session that they show
+    hide();
+    qDeleteAll(m_docks);
+    delete takeCentralWidget();
+}
+
+MainWindow::~MainWindow() { // the panels first: to their end they speak to the session
+    hide();
+    delete takeCentralWidget();
+    qDeleteAll(std::exchange(m_docks, {}));
 }
 
 QDockWidget* MainWindow::addDock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area) {
     auto* dock = new QDockWidget(title, this);
     dock->setObjectName(name);
+    dock->toggleViewAction()->setObjectName(name + QStringLiteral("Toggle"));
+    if (content->accessibleName().isEmpty())
+        content->setAccessibleName(title);
     dock->setWidget(content);
     addDockWidget(area, dock);
     m_docks[name] = dock;
@@ -111,17 +132,28 @@ void MainWindow::makePages() {
     connect(heads, &HeadsPage::measuredChoiceRequested, this, [this] { m_pages->setCurrentWidget(m_layers); });
     m_pages->addTab(m_heads = heads, tr("Heads"));
     m_pages->addTab(m_layers = new LayersPage(&m_session), tr("Layers"));
+    m_pages->addTab(new RunsPage(&m_session), tr("Runs"));
     m_pages->addTab(m_curves = new CurvesPanel(&m_session), tr("Curves"));
     m_pages->addTab(m_evaluation = new EvaluationPanel(&m_session), tr("Evaluation"));
-    setCentralWidget(m_pages);
+    m_pages->addTab(new GeneratePage(&m_session), tr("Generate"));
+    setCentralWidget(m_habits->wrapPages(m_pages));
     auto* project = new ProjectPanel(&m_session);
     connect(project, &ProjectPanel::stepRequested, this, &MainWindow::showStep);
     addDock(QStringLiteral("projectDock"), tr("Project"), scrolled(project), Qt::LeftDockWidgetArea);
     addDock(QStringLiteral("runDock"), tr("Run"), scrolled(new RunPanel(&m_session)), Qt::LeftDockWidgetArea);
-    addDock(QStringLiteral("inspectorDock"), tr("Inspector"), scrolled(new InspectorPanel(&m_session)), Qt::RightDockWidgetArea);
-    addDock(QStringLiteral("targetsDock"), tr("Targets"), new TargetsPanel(&m_session), Qt::RightDockWidgetArea);
+    auto* inspector = new InspectorPanel(&m_session);
+    addDock(QStringLiteral("inspectorDock"), tr("Inspector"), scrolled(inspector), Qt::RightDockWidgetArea);
+    auto* targets = new TargetsPanel(&m_session);
+    connect(targets, &TargetsPanel::comparisonRequested, this, &MainWindow::compareRecipes);
+    addDock(QStringLiteral("targetsDock"), tr("Targets"), targets, Qt::RightDockWidgetArea);
     addDock(QStringLiteral("logDock"), tr("Log"), new LogPanel(&m_session), Qt::BottomDockWidgetArea);
-    addDock(QStringLiteral("problemsDock"), tr("Problems"), new ProblemsPanel(&m_session), Qt::BottomDockWidgetArea);
+    auto* problems = new ProblemsPanel(&m_session);
+    connect(problems, &ProblemsPanel::stepRequested, this, &MainWindow::showStep);
+    addDock(QStringLiteral("problemsDock"), tr("Problems"), problems, Qt::BottomDockWidgetArea);
+    if (auto* probe = makeProbePanel(&m_session))
+        addDock(QStringLiteral("probeDock"), tr("Probe"), probe, Qt::BottomDockWidgetArea);
+    inspector->offerProbe(m_docks.contains(QStringLiteral("probeDock")));
+    connect(inspector, &InspectorPanel::probeRequested, this, [this] { showStep(QStringLiteral("probe")); });
     // a run moves the eye to what it draws
     connect(&m_session, &Session::stageStarted, this, [this](const QString& stage) {
         if (stage == QLatin1String("align") || stage == QLatin1String("drift") || stage == QLatin1String("distill"))
@@ -142,7 +174,7 @@ void MainWindow::showStep(const QString& id) { // where a step of the rail is do
         m_pages->setCurrentWidget(m_layers);
     if (id == QLatin1String("evaluate"))
         m_pages->setCurrentWidget(m_evaluation);
-    const auto dock = id == QLatin1String("targets") ? QStringLiteral("targetsDock") : id == QLatin1String("run") ? QStringLiteral("runDock") : QString();
+    const auto dock = id + QStringLiteral("Dock"); // targets, run; the inspector's probe
     if (auto* shown = m_docks.value(dock)) {
         shown->show();
         shown->raise();
@@ -163,52 +195,63 @@ void MainWindow::makeMenus() {
     add(file, QStringLiteral("openFile"), tr("Open &GGUF file..."), QKeySequence(tr("Ctrl+Shift+O")), [this] { openFile(); });
     add(file, QStringLiteral("openDefault"), tr("Open &default teacher"), QKeySequence(tr("Ctrl+D")), [this] { m_session.openTeacher(QStringLiteral("default")); });
     m_recent = file->addMenu(tr("Open &recent"));
+    m_recent->setObjectName(QStringLiteral("recentMenu"));
+    m_habits->fillRecent(m_recent);
     file->addSeparator();
     add(file, QStringLiteral("loadRecipe"), tr("&Load recipe..."), QKeySequence(tr("Ctrl+L")), [this] {
         const auto path = QFileDialog::getOpenFileName(this, tr("Load recipe"), {}, tr("Recipes (*.json)"));
         if (!path.isEmpty())
-            loadRecipe(path);
+            m_habits->loadRecipe(path);
     });
     add(file, QStringLiteral("saveRecipe"), tr("&Save recipe as..."), QKeySequence::Save, [this] { saveRecipe(); });
     file->addSeparator();
     add(file, QStringLiteral("export"), tr("&Export student..."), QKeySequence(tr("Ctrl+E")), [this] { exportCurrent(); });
+    file->addMenu(new PlotExportMenu(&m_session, this));
     file->addSeparator();
     add(file, QStringLiteral("quit"), tr("&Quit"), QKeySequence::Quit, [this] { close(); });
 
     auto* edit = menuBar()->addMenu(tr("&Edit"));
     auto* undo = m_session.recipe()->undoStack()->createUndoAction(this, tr("Undo"));
     undo->setShortcut(QKeySequence::Undo);
+    undo->setObjectName(QStringLiteral("undo"));
     auto* redo = m_session.recipe()->undoStack()->createRedoAction(this, tr("Redo"));
     redo->setShortcut(QKeySequence::Redo);
+    redo->setObjectName(QStringLiteral("redo"));
     edit->addActions({undo, redo});
     edit->addSeparator();
     add(edit, QStringLiteral("clearSelection"), tr("&Clear selection"), QKeySequence(Qt::Key_Escape), [this] { m_session.selection()->clear(); });
+    add(edit, QStringLiteral("pinHead"), tr("&Pin head as reference"), QKeySequence(tr("Ctrl+Shift+K")), [this] { m_session.selection()->setPinned(m_session.selection()->primary()); });
+    add(edit, QStringLiteral("compareRecipes"), tr("Co&mpare recipe with a run..."), {}, [this] { compareRecipes(); });
+    m_habits->fillEdit(edit);
 
     auto* run = menuBar()->addMenu(tr("&Run"));
     add(run, QStringLiteral("profile"), tr("&Profile teacher"), QKeySequence(tr("Ctrl+P")), [this] { m_session.profileTeacher(); });
     add(run, QStringLiteral("start"), tr("&Run conversion"), QKeySequence(tr("Ctrl+R")), [this] { m_session.startRun(); });
     add(run, QStringLiteral("pause"), tr("P&ause"), QKeySequence(tr("Ctrl+Shift+P")), [this] { m_session.pauseOrResume(); });
     add(run, QStringLiteral("stop"), tr("&Stop and save"), QKeySequence(tr("Ctrl+.")), [this] { m_session.stop(); });
+    run->addSeparator();
+    run->addMenu(new CommandMenu(&m_session, this));
 
     m_view = menuBar()->addMenu(tr("&View"));
     for (int i = 0; i < m_pages->count(); ++i)
         add(m_view, QStringLiteral("page%1").arg(i), m_pages->tabText(i), QKeySequence(tr("Ctrl+%1").arg(i + 1)), [this, i] { m_pages->setCurrentIndex(i); });
     m_view->addSeparator();
-    for (const char* name : {"projectDock", "runDock", "inspectorDock", "targetsDock", "logDock", "problemsDock"})
-        m_view->addAction(m_docks[QString::fromLatin1(name)]->toggleViewAction());
+    for (const char* name : {"projectDock", "runDock", "inspectorDock", "targetsDock", "logDock", "problemsDock", "probeDock"})
+        if (auto* dock = m_docks.value(QString::fromLatin1(name)))
+            m_view->addAction(dock->toggleViewAction());
     m_view->addSeparator();
-    auto* dark = add(m_view, QStringLiteral("dark"), tr("&Dark theme"), QKeySequence(tr("Ctrl+T")), [this](bool on) { setDark(on); });
-    dark->setCheckable(true);
-    dark->setChecked(widgets::isDark(palette()));
+    m_habits->fillView(m_view);
     add(m_view, QStringLiteral("resetLayout"), tr("&Reset layout"), {}, [this] { resetLayout(); });
 
     auto* help = menuBar()->addMenu(tr("&Help"));
-    add(help, QStringLiteral("shortcuts"), tr("&Keyboard shortcuts"), QKeySequence::HelpContents, [this] { showShortcuts(); });
-    add(help, QStringLiteral("about"), tr("&About Linnet"), {}, [this] { showAbout(); });
+    m_habits->fillHelp(help);
+    m_habits->collectShortcuts();
 
     auto* bar = addToolBar(tr("Main"));
     bar->setObjectName(QStringLiteral("mainToolBar"));
     bar->setMovable(false);
+    if (auto* more = bar->findChild<QWidget*>(QStringLiteral("qt_toolbar_ext_button"))) // where the window is narrow
+        more->setAccessibleName(tr("More tools"));
     bar->addAction(m_actions[QStringLiteral("openFolder")]);
     bar->addAction(m_actions[QStringLiteral("profile")]);
     bar->addSeparator();
@@ -226,6 +269,7 @@ void MainWindow::makeStatusBar() {
     m_saved = new QLabel;
     statusBar()->addWidget(m_strip, 1);
     statusBar()->addPermanentWidget(m_cursor);
+    statusBar()->addPermanentWidget(new SelectionChip(&m_session));
     statusBar()->addPermanentWidget(m_saved);
     connect(m_strip, &widgets::ProgressStrip::stopRequested, &m_session, &Session::stop);
     connect(m_session.selection(), &SelectionModel::hoverChanged, this, [this] {
@@ -234,6 +278,12 @@ void MainWindow::makeStatusBar() {
     });
     connect(m_session.recipe(), &RecipeModel::autosaved, this,
             [this] { m_saved->setText(tr("autosaved %1").arg(m_session.recipe()->lastAutosave().toString(QStringLiteral("HH:mm:ss")))); });
+    connect(m_session.recipe(), &RecipeModel::autosaveFailed, this, [this](const core::Error& error) {
+        const auto said = tr("⚠ not autosaved");
+        if (m_saved->text() != said) // one box; after that the status line goes on saying it
+            showError(tr("The recipe can't be autosaved"), error);
+        m_saved->setText(said);
+    });
 }
 
 void MainWindow::resetLayout() {
@@ -248,6 +298,8 @@ void MainWindow::resetLayout() {
     splitDockWidget(dock("inspectorDock"), dock("targetsDock"), Qt::Vertical);
     addDockWidget(Qt::BottomDockWidgetArea, dock("logDock"));
     tabifyDockWidget(dock("logDock"), dock("problemsDock"));
+    if (auto* probe = m_docks.value(QStringLiteral("probeDock")))
+        tabifyDockWidget(dock("problemsDock"), probe);
     dock("logDock")->raise();
     resizeDocks({dock("projectDock"), dock("inspectorDock")}, {285, 320}, Qt::Horizontal);
     resizeDocks({dock("projectDock"), dock("runDock")}, {11, 9}, Qt::Vertical); // the teacher and the steps in one view
@@ -283,54 +335,39 @@ void MainWindow::updateActions() {
     m_strip->setProgress(qRound64(m_session.jobFraction() * 1000), m_session.jobFraction() < 0 ? 0 : 1000);
 }
 
-void MainWindow::updateRecent() {
-    m_recent->clear();
-    for (const auto& path : m_session.recentModels())
-        connect(m_recent->addAction(path), &QAction::triggered, this, [this, path] { m_session.openTeacher(path); });
-    if (m_recent->isEmpty())
-        m_recent->addAction(tr("(none yet)"))->setEnabled(false);
-}
-
 void MainWindow::openFolder() {
     const auto path = QFileDialog::getExistingDirectory(this, tr("Open a model or run folder"));
     if (!path.isEmpty())
-        openPath(path);
+        m_habits->open(path);
 }
 
 void MainWindow::openFile() {
     const auto path = QFileDialog::getOpenFileName(this, tr("Open a GGUF file"), {}, tr("GGUF models (*.gguf)"));
     if (!path.isEmpty())
-        openPath(path);
-}
-
-void MainWindow::openPath(const QString& path) {
-    if (path.endsWith(QLatin1String(".json")))
-        loadRecipe(path);
-    else
-        m_session.openTeacher(path);
-}
-
-void MainWindow::loadRecipe(const QString& path) {
-    const auto recipe = core::readRecipe(path.toStdString());
-    if (!recipe)
-        showError(tr("Can't load the recipe"), recipe.error());
-    else
-        m_session.recipe()->replace(*recipe, tr("Load %1").arg(QFileInfo(path).fileName()));
+        m_habits->open(path);
 }
 
 void MainWindow::saveRecipe() {
-    auto path = QFileDialog::getSaveFileName(this, tr("Save recipe"), QStringLiteral("recipe.json"), tr("Recipes (*.json)"));
+    auto path = QFileDialog::getSaveFileName(this, tr("Save recipe"), QStringLiteral("recipe.linnet.json"), tr("Recipes (*.json)"));
     if (path.isEmpty())
         return;
     if (const auto saved = core::writeRecipe(path.toStdString(), m_session.recipe()->recipe()); !saved)
         showError(tr("Can't save the recipe"), saved.error());
+    else
+        addRecent(Recent::Recipes, path);
+}
+
+void MainWindow::compareRecipes() {
+    auto* dialog = new RecipeDiffDialog(&m_session, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->show(); // not modal: edits go on, and the list follows them
 }
 
 void MainWindow::exportCurrent() {
     const auto run = m_session.currentRun();
     if (!run)
         return;
-    auto* dialog = new ExportDialog(&m_session, run->folder, this);
+    auto* dialog = new ExportWizard(&m_session, run->folder, this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     dialog->open();
 }
@@ -349,43 +386,12 @@ void MainWindow::showError(const QString& title, const core::Error& error) {
     box->open(); // not exec: the window goes on
 }
 
-void MainWindow::setDark(bool dark) {
-    widgets::applyTheme(*qApp, dark ? widgets::Theme::Dark : widgets::Theme::Light);
-    QSettings().setValue(QStringLiteral("window/dark"), dark);
-}
-
-void MainWindow::showAbout() {
-    QString text = tr("<b>Linnet %1</b><br>turns pretrained Transformers into hybrid linear-attention models.<br><br>Qt %2").arg(QStringLiteral(LINNET_VERSION), QString::fromLatin1(qVersion()));
-    for (const auto& [key, value] : core::diagnose("cpu"))
-        text += QStringLiteral("<br>") + QString::fromStdString(key + ": " + value).toHtmlEscaped();
-    text += tr("<br><br>Free software under the GNU General Public License, version 3 or later.");
-    auto* box = new QMessageBox(QMessageBox::Information, tr("About Linnet"), text, QMessageBox::Ok, this);
-    box->setAttribute(Qt::WA_DeleteOnClose);
-    box->open();
-}
-
-void MainWindow::showShortcuts() {
-    QString rows;
-    const auto row = [&](const QString& keys, const QString& what) { rows += QStringLiteral("<tr><td><b>%1</b>&nbsp;&nbsp;</td><td>%2</td></tr>").arg(keys.toHtmlEscaped(), what.toHtmlEscaped()); };
-    for (auto* action : findChildren<QAction*>())
-        if (!action->shortcut().isEmpty())
-            row(action->shortcut().toString(QKeySequence::NativeText), action->text().remove(QLatin1Char('&')));
-    row(tr("Arrows"), tr("move the selected head (Shift extends)"));
-    row(tr("Space"), tr("convert or keep the layer of the selected head; tick a pin"));
-    row(tr("N, A, Del"), tr("in the table of layers: never convert, always convert, no pin"));
-    row(tr("Left, Right"), tr("in the curve of layers: keep one layer fewer, one more"));
-    auto* box = new QMessageBox(QMessageBox::NoIcon, tr("Keyboard shortcuts"), QStringLiteral("<table>") + rows + QStringLiteral("</table>"), QMessageBox::Ok, this);
-    box->setAttribute(Qt::WA_DeleteOnClose);
-    box->open();
-}
-
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
-    if (event->mimeData()->hasUrls() && event->mimeData()->urls().front().isLocalFile())
-        event->acceptProposedAction();
+    event->acceptProposedAction(); // what is wrong with it is said when it falls
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-    openPath(event->mimeData()->urls().front().toLocalFile());
+    m_habits->drop(event->mimeData());
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
@@ -393,6 +399,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
     settings.setValue(QStringLiteral("window/layout"), kLayoutVersion);
     settings.setValue(QStringLiteral("window/geometry"), saveGeometry());
     settings.setValue(QStringLiteral("window/state"), saveState(kLayoutVersion));
+    m_habits->save();
     m_session.stop(); // a running conversion writes its checkpoint; resume goes on
     QMainWindow::closeEvent(event);
 }

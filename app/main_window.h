@@ -16,11 +16,16 @@ class ProgressStrip;
 
 namespace linnet::app {
 
+class WindowHabits;
+
 class MainWindow : public QMainWindow {
     Q_OBJECT
 public:
     explicit MainWindow(QWidget* parent = nullptr);
+    ~MainWindow() override;
+    ~MainWindow() override;
     Session* session() { return &m_session; }
+    WindowHabits* habits() { return m_habits; }
 
 protected:
     void dragEnterEvent(QDragEnterEvent* event) override;
@@ -34,20 +39,16 @@ private:
     void makeStatusBar();
     void resetLayout();
     void updateActions();
-    void updateRecent();
-    void openPath(const QString& path); // model, run folder or recipe
     void openFolder();
     void openFile();
-    void loadRecipe(const QString& path);
     void saveRecipe();
     void exportCurrent();
+    void compareRecipes();
     void showError(const QString& title, const core::Error& error);
-    void setDark(bool dark);
-    void showAbout();
-    void showShortcuts();
     QDockWidget* addDock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area);
 
     Session m_session;
+    WindowHabits* m_habits = nullptr;
     QTabWidget* m_pages = nullptr;
     QWidget *m_heads = nullptr, *m_layers = nullptr, *m_curves = nullptr, *m_evaluation = nullptr; // its pages
     widgets::ProgressStrip* m_strip = nullptr;

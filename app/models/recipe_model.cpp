@@ -4,15 +4,14 @@
 #include "core/base/json.h"
 
 #include <QDateTime>
-#include <QDir>
 #include <QFile>
-#include <QSaveFile>
+#include <QFileInfo>
 #include <QStandardPaths>
 
 namespace linnet::app {
 namespace {
 
-constexpr int kAutosaveMs = 1500; // an edit is on disk within 2 s
+constexpr int kAutosaveMs = 1500, kRetryMs = 5000; // an edit is on disk within 2 s
 
 std::optional<double>& fieldOf(core::HeadTarget& target, TargetField field) {
     switch (field) {
@@ -56,6 +55,20 @@ RecipeModel::RecipeModel(QObject* parent) : QObject(parent) {
     m_autosave.setSingleShot(true);
     m_autosave.setInterval(kAutosaveMs);
     connect(&m_autosave, &QTimer::timeout, this, &RecipeModel::autosave);
+    connect(&m_journal, &RecipeJournal::written, this, [this] {
+        m_lastAutosave = QDateTime::currentDateTime();
+        Q_EMIT autosaved();
+    });
+    connect(&m_journal, &RecipeJournal::failed, this, [this](const core::Error& error) {
+        if (!m_autosave.isActive())
+            m_autosave.start(kRetryMs);
+        Q_EMIT autosaveFailed(error);
+    });
+}
+
+RecipeModel::~RecipeModel() {
+    if (m_autosave.isActive())
+        autosave();
 }
 
 void RecipeModel::setShape(int layers, int heads) {
@@ -67,6 +80,8 @@ void RecipeModel::setShape(int layers, int heads) {
 }
 
 void RecipeModel::load(const core::Recipe& recipe) {
+    if (m_autosave.isActive() && recipe.teacherHash != m_recipe.teacherHash)
+        autosave(); // of the teacher before
     m_undo.clear();
     apply(recipe);
 }
@@ -81,7 +96,7 @@ void RecipeModel::apply(const core::Recipe& recipe) {
         Q_EMIT targetsChanged();
     Q_EMIT changed();
     if (!m_autosave.isActive())
-        m_autosave.start();
+        m_autosave.start(kAutosaveMs);
 }
 
 void RecipeModel::replace(const core::Recipe& recipe, const QString& what) {
@@ -209,28 +224,29 @@ std::vector<core::Error> RecipeModel::problems() const {
     return core::validateRecipe(m_recipe, m_layers, m_heads);
 }
 
-QString RecipeModel::autosaveFile() const {
-    return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/autosave.json");
+QString RecipeModel::autosaveFile(const std::string& teacherHash) const {
+    const auto& hash = teacherHash.empty() ? m_recipe.teacherHash : teacherHash;
+    return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + (hash.empty() ? QStringLiteral("/autosave.json") : QStringLiteral("/autosave-%1.json").arg(QString::fromStdString(hash)));
 }
 
 void RecipeModel::autosave() {
-    if (m_recipe.teacherHash.empty())
-        return; // nothing that could be told apart later
-    QDir().mkpath(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation));
-    QSaveFile file(autosaveFile());
-    const auto text = core::recipeToText(m_recipe);
-    if (!file.open(QIODevice::WriteOnly) || file.write(text.data(), static_cast<qint64>(text.size())) != static_cast<qint64>(text.size()) || !file.commit())
-        return;
-    m_lastAutosave = QDateTime::currentDateTime();
-    Q_EMIT autosaved();
+    if (!m_recipe.teacherHash.empty()) // else nothing that could be told apart later
+        m_journal.write(autosaveFile(), core::recipeToText(m_recipe));
 }
 
-bool RecipeModel::restoreAutosave() {
-    const auto recipe = core::readRecipe(autosaveFile().toStdString());
-    if (!recipe)
-        return false;
-    load(*recipe);
-    return true;
+core::Result<std::optional<core::Recipe>> RecipeModel::takeAutosave(const std::string& teacherHash) const {
+    const auto file = autosaveFile(teacherHash);
+    if (!QFileInfo::exists(file))
+        return std::nullopt;
+    const auto saved = core::readRecipe(file.toStdString());
+    if (saved && saved->teacherHash == teacherHash)
+        return *saved; // problems and all: the window lists them
+    const auto aside = file + QStringLiteral(".broken");
+    QFile::remove(aside);
+    QFile::rename(file, aside);
+    auto error = saved ? core::Error{core::ErrorCode::Malformed, "it belongs to another teacher", {}} : saved.error();
+    error.message = "The recipe that was saved last time can't be used: " + error.message + ". It is kept as " + aside.toStdString() + "; the window starts from the default recipe.";
+    return tl::unexpected(error);
 }
 
 } // namespace linnet::app

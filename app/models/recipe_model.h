@@ -1,6 +1,7 @@
 // The recipe under edit: every change is one undoable command; autosaved within 2 s of an edit.
 #pragma once
 
+#include "app/models/recipe_journal.h"
 #include "app/models/selection_model.h"
 #include "core/recipe/recipe.h"
 
@@ -27,6 +28,7 @@ class RecipeModel : public QObject {
     Q_OBJECT
 public:
     explicit RecipeModel(QObject* parent = nullptr);
+    ~RecipeModel() override; // an edit that waits is written
     const core::Recipe& recipe() const { return m_recipe; }
     QUndoStack* undoStack() { return &m_undo; }
     int layers() const { return m_layers; }
@@ -51,14 +53,18 @@ public:
     void resetTargets(const QList<HeadId>& heads);
     std::vector<core::Error> problems() const;
 
-    QString autosaveFile() const; // AppDataLocation/autosave.json
-    bool restoreAutosave();       // true if one was there and valid
+    // AppDataLocation/autosave-HASH.json: each teacher has its own; "" = of the recipe's teacher.
+    QString autosaveFile(const std::string& teacherHash = {}) const;
+    // What was being edited for this teacher: nullopt where nothing is saved; an error where it can't be read: the file
+    // is then kept beside as autosave-HASH.json.broken. Nothing is loaded.
+    core::Result<std::optional<core::Recipe>> takeAutosave(const std::string& teacherHash) const;
     QDateTime lastAutosave() const { return m_lastAutosave; }
 Q_SIGNALS:
     void changed();      // anything
     void layersChanged();
     void targetsChanged();
     void autosaved();
+    void autosaveFailed(const core::Error& error); // tried again until it works
 
 private:
     friend class RecipeCommand;
@@ -67,6 +73,7 @@ private:
     core::Recipe m_recipe;
     QUndoStack m_undo;
     QTimer m_autosave;
+    RecipeJournal m_journal;
     QDateTime m_lastAutosave;
     int m_layers = 0, m_heads = 0;
 };

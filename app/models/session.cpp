@@ -1,10 +1,10 @@
 #include "app/models/session.h"
 
+#include "app/models/recents.h"
 #include "core/base/json.h"
 #include "core/model/diagnose.h"
 
 #include <QDateTime>
-#include <QDir>
 #include <QFileInfo>
 #include <QSettings>
 #include <QStandardPaths>
@@ -15,7 +15,6 @@ namespace {
 constexpr int kDrainMs = 33, kFitMs = 5000;
 constexpr std::int64_t kProfileWindows = 16; // on the CPU: enough for a picture in a minute
 constexpr qsizetype kMaxLog = 5000;
-constexpr int kMaxRecent = 10, kMaxRuns = 20;
 
 QString text(const std::filesystem::path& path) {
     return QString::fromStdString(path.string());
@@ -27,17 +26,6 @@ QString remaining(double seconds) {
     if (seconds < 90)
         return Session::tr("about %1 s left").arg(std::lround(seconds));
     return Session::tr("about %1 min left").arg(std::lround(seconds / 60));
-}
-
-QString stageText(const std::string& stage) {
-    const std::pair<const char*, QString> names[] = {{"data", Session::tr("reading the text")},     {"profile", Session::tr("profiling")},
-                                                     {"starts", Session::tr("starts")},             {"align", Session::tr("alignment")},
-                                                     {"select", Session::tr("choosing layers")},    {"drift", Session::tr("drift correction")},
-                                                     {"distill", Session::tr("distillation")},      {"evaluate", Session::tr("evaluation")}};
-    for (const auto& [name, text] : names)
-        if (stage == name)
-            return text;
-    return QString::fromStdString(stage);
 }
 
 } // namespace
@@ -53,26 +41,39 @@ Session::Session(QObject* parent) : QObject(parent) {
     m_fitTimer.setSingleShot(true);
     m_fitTimer.setInterval(kFitMs);
     connect(&m_fitTimer, &QTimer::timeout, &m_closedForm, &ClosedFormModel::reload);
+    connect(this, &Session::runsChanged, &m_headViews, &HeadViewModel::refresh);
     connect(this, &Session::runsChanged, &m_closedForm, [this] { m_closedForm.show(currentRun() ? currentRun()->folder : QString()); });
+    const auto ofCurrent = [this](const QString& folder) { return currentRun() && currentRun()->folder == folder; };
+    connect(&m_library, &RunLibrary::changed, this, &Session::runsChanged);
+    connect(&m_library, &RunLibrary::failed, this, &Session::failed);
+    connect(&m_library, &RunLibrary::notice, this, &Session::notice);
+    connect(&m_library, &RunLibrary::evaluationChanged, this, &Session::evaluationChanged);
+    connect(&m_library, &RunLibrary::metricsAppended, this, [this, ofCurrent](const QString& folder, const std::vector<core::MetricRow>& rows) {
+        if (ofCurrent(folder))
+            Q_EMIT metricsAppended(rows);
+    });
+    connect(&m_library, &RunLibrary::metricsReplaced, this, [this, ofCurrent](const QString& folder) {
+        if (ofCurrent(folder))
+            Q_EMIT metricsAppended(currentRun()->metrics);
+    });
 }
 
 Session::~Session() = default;
 
-std::shared_ptr<RunEntry> Session::currentRun() const {
-    return m_current ? m_current : m_runs.isEmpty() ? nullptr : m_runs.front();
-}
-
-QString Session::runsFolder() const {
-    const auto documents = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation) + QStringLiteral("/Linnet");
-    return QSettings().value(QStringLiteral("runs/folder"), documents).toString();
+RunEntryPtr Session::currentRun() const {
+    if (const auto chosen = m_library.chosen())
+        return chosen;
+    const auto newest = std::find_if(runs().begin(), runs().end(), [](const auto& run) { return run->hasBegun(); });
+    return m_teacher && newest != runs().end() ? *newest : nullptr;
 }
 
 QStringList Session::recentModels() const {
-    return QSettings().value(QStringLiteral("recent/models")).toStringList();
+    return recents(Recent::Models);
 }
 
 void Session::adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::Profile> profile) {
     m_teacher = teacher;
+    m_generation.setTeacher(true, false);
     m_recipe.setShape(static_cast<int>(teacher.config.layers), static_cast<int>(teacher.config.heads));
     Q_EMIT teacherChanged();
     setProfile(std::move(profile));
@@ -80,6 +81,7 @@ void Session::adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::
 
 void Session::setProfile(std::shared_ptr<const core::Profile> profile) {
     m_profile = std::move(profile);
+    m_headViews.setProfile(m_profile);
     m_automatic = m_profile ? core::automaticTargets(*m_profile, m_recipe.recipe().preset) : std::vector<std::vector<core::HeadTarget>>{};
     Q_EMIT profileChanged();
 }
@@ -91,11 +93,7 @@ void Session::adoptRanking(const core::Selection& ranking, const Pins& pins) {
 }
 
 void Session::adoptRun(const RunEntry& run) {
-    m_current = entryFor(run.folder);
-    *m_current = run;
-    Q_EMIT runsChanged();
-    Q_EMIT metricsAppended(m_current->metrics);
-    Q_EMIT evaluationChanged();
+    m_library.adopt(run);
 }
 
 // ---- requests ---------------------------------------------------------------------------------------------------------------
@@ -137,9 +135,12 @@ void Session::openTeacher(const QString& path) {
         return;
     }
     job.path = *source;
+    if (m_cpuOnly)
+        job.run.device = "cpu";
     m_teacher.reset();
+    m_generation.setTeacher(false, false);
     m_ranking.reset();
-    m_selection.clear();
+    m_selection.reset();
     m_recipe.setShape(0, 0);
     setProfile(nullptr);
     Q_EMIT teacherChanged();
@@ -182,31 +183,16 @@ void Session::startRun() {
         Q_EMIT failed(tr("The recipe has a problem"), problems.front());
         return;
     }
-    Job job;
-    job.kind = JobKind::Convert;
-    job.recipe = m_recipe.recipe();
-    const auto name = QDateTime::currentDateTime().toString(QStringLiteral("yyyyMMdd-HHmmss")) + QLatin1Char('-') + QString::fromStdString(job.recipe.preset);
-    const auto folder = runsFolder() + QLatin1Char('/') + name;
-    job.path = folder.toStdString();
-    m_current = entryFor(folder);
-    m_current->state = QStringLiteral("running");
-    Q_EMIT runsChanged();
-    Q_EMIT evaluationChanged();
-    submit(std::move(job), tr("Converting"));
+    m_library.runNow(m_library.enqueue(m_recipe.recipe()));
 }
 
 void Session::resumeRun(const QString& folder) {
-    if (m_state != JobState::Idle)
-        return;
-    Job job;
-    job.kind = JobKind::Resume;
-    job.path = folder.toStdString();
-    if (const auto recipe = core::readRecipe((folder + QStringLiteral("/recipe.json")).toStdString()))
-        job.recipe = *recipe; // its own; here for what the measured layers were pinned to
-    loadRun(folder, true);
-    m_current->state = QStringLiteral("running");
-    Q_EMIT runsChanged();
-    submit(std::move(job), tr("Resuming %1").arg(QFileInfo(folder).fileName()));
+    m_library.resume(folder);
+}
+
+void Session::showRun(const QString& folder) {
+    if (m_state == JobState::Idle)
+        openRun(folder);
 }
 
 void Session::exportRun(const QString& folder, const QString& out, const core::ExportOptions& options) {
@@ -220,15 +206,6 @@ void Session::exportRun(const QString& folder, const QString& out, const core::E
     submit(std::move(job), tr("Exporting to %1").arg(QFileInfo(out).fileName()));
 }
 
-void Session::generate(const QString& prompt) {
-    if (!m_teacher || m_state != JobState::Idle || prompt.isEmpty())
-        return;
-    Job job;
-    job.kind = JobKind::Generate;
-    job.prompt = prompt.toStdString();
-    submit(std::move(job), tr("Generating"));
-}
-
 void Session::pauseOrResume() {
     if (m_state == JobState::Running) {
         m_worker.pause();
@@ -237,15 +214,15 @@ void Session::pauseOrResume() {
         m_worker.resume();
         setState(JobState::Running);
     }
-    if (m_current && (m_current->state == QLatin1String("running") || m_current->state == QLatin1String("paused"))) {
-        m_current->state = m_state == JobState::Paused ? QStringLiteral("paused") : QStringLiteral("running");
-        Q_EMIT runsChanged();
-    }
+    if (isRunJob())
+        m_library.jobPaused(m_state == JobState::Paused);
 }
 
 void Session::stop() {
     if (m_state == JobState::Idle || m_state == JobState::Stopping)
         return;
+    if (isRunJob())
+        m_library.jobStopping();
     setState(JobState::Stopping); // said at once; the worker follows at its next check
     m_worker.stop();
 }
@@ -254,8 +231,10 @@ void Session::stop() {
 
 void Session::setState(JobState state) {
     m_state = state;
-    if (state == JobState::Idle)
+    if (state == JobState::Idle) {
         m_probes.retry();
+        m_headViews.retry();
+    }
     Q_EMIT jobChanged();
 }
 
@@ -280,6 +259,8 @@ void Session::showProgress(const core::Progress& progress) {
     const double seconds = std::chrono::duration<double>(now - m_jobBegin).count();
     if (seconds > 2 && progress.done > m_etaFrom && progress.total > 0)
         m_eta = remaining((progress.total - progress.done) * seconds / (progress.done - m_etaFrom));
+    if (isRunJob())
+        m_library.jobProgress(RunText::stage(progress.stage) + (progress.detail.empty() ? QString() : QStringLiteral(", ") + QString::fromStdString(progress.detail)));
     Q_EMIT jobChanged();
 }
 
@@ -290,7 +271,9 @@ void Session::drain() {
     for (const auto& stage : mail.stages) {
         addLog(tr("stage %1").arg(QString::fromStdString(stage)));
         if (m_state != JobState::Stopping) { // until its first progress
-            m_jobTitle = stageText(stage);
+            m_jobTitle = RunText::stage(stage);
+            if (isRunJob())
+                m_library.jobProgress(m_jobTitle);
             m_fraction = -1;
             m_eta.clear();
             Q_EMIT jobChanged();
@@ -302,22 +285,24 @@ void Session::drain() {
         showProgress(*mail.progress);
     if (mail.selection)
         adoptRanking(*mail.selection, m_jobPins);
-    if (!mail.metrics.empty() && m_current && isRunJob()) {
+    if (!mail.metrics.empty() && isRunJob()) {
         if (!m_fitTimer.isActive())
             m_fitTimer.start();
-        m_current->metrics.insert(m_current->metrics.end(), mail.metrics.begin(), mail.metrics.end());
-        Q_EMIT metricsAppended(mail.metrics);
+        m_library.jobMetrics(mail.metrics);
     }
     for (const auto& [name, evaluation] : mail.evaluations)
-        if (m_current)
-            m_current->evaluation[name] = evaluation;
-    if (!mail.evaluations.empty())
-        Q_EMIT evaluationChanged();
+        m_library.jobEvaluation(name, evaluation);
+    m_generation.take(mail.spoken);
     for (const auto& result : mail.results)
         if (result.kind == JobKind::Probe)
             m_probes.take(result);
+        else if (result.kind == JobKind::HeadView)
+            m_headViews.take(result);
         else
             finish(result);
+    for (const auto& result : mail.results) // one that nobody waits for; others said so in finish()
+        if (result.deviceLost && (result.kind == JobKind::Probe || result.kind == JobKind::HeadView) && m_state == JobState::Idle)
+            return leaveDevice(*result.error);
 }
 
 void Session::finish(const JobResult& result) {
@@ -337,64 +322,74 @@ void Session::finish(const JobResult& result) {
     case JobKind::Select: finishSelection(result); break;
     case JobKind::Convert:
     case JobKind::Resume: finishRun(result); break;
-    case JobKind::Generate:
-        if (result.generation)
-            Q_EMIT generated(*result.generation);
-        break;
+    case JobKind::Generate: m_generation.finish(result); break;
     case JobKind::Export:
         if (result.exported)
             Q_EMIT exported(*result.exported);
         break;
-    case JobKind::Probe: break; // not a job of a person's
+    case JobKind::Probe:
+    case JobKind::HeadView: break; // no jobs of a person's
     }
     if (cancelled) {
         addLog(tr("stopped"));
         Q_EMIT notice(result.kind == JobKind::Convert || result.kind == JobKind::Resume ? tr("Stopped; saved in %1, Resume goes on").arg(text(result.path))
                       : result.kind == JobKind::Select                                 ? tr("Stopped; what was measured is kept, Measure goes on")
                                                                                        : tr("Stopped"));
+    } else if (result.deviceLost) {
+        return leaveDevice(*result.error);
     } else if (result.error) {
         addLog(tr("failed: %1").arg(QString::fromStdString(result.error->message)));
         Q_EMIT failed(title, *result.error);
     }
+    m_library.startNext();
+}
+
+void Session::leaveDevice(const core::Error& error) {
+    m_cpuOnly = true;
+    addLog(tr("the GPU was lost: %1").arg(QString::fromStdString(error.message)));
+    auto told = error;
+    told.message = "The GPU doesn't answer any more (" + error.message + "). What was saved is unharmed. The teacher is opened again on the CPU; to use the GPU, start Linnet again, then Resume.";
+    Q_EMIT failed(tr("The GPU was lost"), told);
+    if (m_teacher)
+        openTeacher(text(m_teacher->path));
 }
 
 void Session::finishOpen(const JobResult& result) {
     if (!result.model || result.tag != m_openTag)
         return;
     m_teacher = result.model;
+    m_generation.setTeacher(true, result.chatTemplate);
     const auto path = text(m_teacher->path);
-    QStringList recent = recentModels();
-    recent.removeAll(path);
-    recent.prepend(path);
-    QSettings().setValue(QStringLiteral("recent/models"), QStringList(recent.mid(0, kMaxRecent)));
+    addRecent(Recent::Models, path);
     const auto layers = m_teacher->config.layers;
     m_recipe.setShape(static_cast<int>(layers), static_cast<int>(m_teacher->config.heads));
+    loadStartingRecipe();
     if (!m_pendingRun.isEmpty()) {
         if (const auto recipe = core::readRecipe((m_pendingRun + QStringLiteral("/recipe.json")).toStdString()))
-            m_recipe.load(*recipe);
-        loadRun(m_pendingRun, true);
+            m_recipe.replace(*recipe, tr("Open the recipe of %1").arg(QFileInfo(m_pendingRun).fileName())); // undo: what was edited before
+        openRun(m_pendingRun);
         m_pendingRun.clear();
-    } else {
-        const auto saved = core::readRecipe(m_recipe.autosaveFile().toStdString());
-        if (saved && saved->teacherHash == m_teacher->hash && core::validateRecipe(*saved, layers, m_teacher->config.heads).empty()) {
-            m_recipe.load(*saved);
-            Q_EMIT notice(tr("The recipe of last time was restored"));
-        } else {
-            auto recipe = core::defaultRecipe(core::diagnoseDevice());
-            recipe.keep = core::parseKeepRule(recipe.keep.method + ":" + std::to_string((layers * 22 + 15) / 30));
-            recipe.teacherSource = m_teacher->path.string();
-            recipe.teacherHash = m_teacher->hash;
-            m_recipe.load(recipe);
-        }
     }
     Q_EMIT teacherChanged();
-    if (m_runs.isEmpty()) { // earlier runs: small files, newest first
-        const auto entries = QDir(runsFolder()).entryInfoList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name | QDir::Reversed);
-        for (const auto& entry : entries.mid(0, kMaxRuns))
-            if (QFileInfo::exists(entry.filePath() + QStringLiteral("/state.json"))) // an export holds a recipe too
-                loadRun(entry.filePath(), false);
-        Q_EMIT runsChanged();
+    Q_EMIT runsChanged(); // which one is shown may follow from the teacher
+}
+
+void Session::loadStartingRecipe() { // of last time, else the default one
+    if (!m_teacher->hash.empty() && m_recipe.recipe().teacherHash == m_teacher->hash)
+        return; // the same teacher again: what is being edited, undo and all
+    const auto saved = m_recipe.takeAutosave(m_teacher->hash);
+    if (saved && *saved) {
+        m_recipe.load(**saved);
+        Q_EMIT notice(tr("The recipe of last time was restored"));
+        return;
     }
+    auto recipe = core::defaultRecipe(core::diagnoseDevice());
+    recipe.keep = core::parseKeepRule(recipe.keep.method + ":" + std::to_string((m_teacher->config.layers * 22 + 15) / 30));
+    recipe.teacherSource = m_teacher->path.string();
+    recipe.teacherHash = m_teacher->hash;
+    m_recipe.load(recipe);
+    if (!saved)
+        Q_EMIT failed(tr("The autosaved recipe is damaged"), saved.error());
 }
 
 void Session::finishSelection(const JobResult& result) {
@@ -410,63 +405,19 @@ void Session::finishSelection(const JobResult& result) {
 }
 
 void Session::finishRun(const JobResult& result) {
-    if (!m_current)
-        return;
     if (result.report) {
-        m_current->report = result.report;
-        m_current->evaluation = result.report->evaluation;
-        m_current->state = QStringLiteral("done");
         m_jobTitle = tr("Converted %1 layers").arg(result.report->convertedLayers.size());
-        Q_EMIT evaluationChanged();
         Q_EMIT jobChanged();
-    } else {
-        m_current->state = result.error && result.error->code == core::ErrorCode::Cancelled ? QStringLiteral("stopped") : QStringLiteral("failed");
     }
-    Q_EMIT runsChanged();
+    m_library.jobEnded(result);
     m_fitTimer.stop();
     m_closedForm.reload();
 }
 
-// ---- runs -------------------------------------------------------------------------------------------------------------------
-
-std::shared_ptr<RunEntry> Session::entryFor(const QString& folder) {
-    const auto path = QFileInfo(folder).absoluteFilePath();
-    for (const auto& entry : m_runs)
-        if (entry->folder == path)
-            return entry;
-    auto entry = std::make_shared<RunEntry>();
-    entry->folder = path;
-    entry->name = QFileInfo(path).fileName();
-    m_runs.append(entry);
-    std::sort(m_runs.begin(), m_runs.end(), [](const auto& a, const auto& b) { return a->name > b->name; });
-    return entry;
-}
-
-void Session::loadRun(const QString& folder, bool select) {
-    const auto entry = entryFor(folder);
-    const std::filesystem::path path = entry->folder.toStdString();
-    entry->report.reset();
-    entry->evaluation.clear();
-    if (auto report = core::readReport(path)) {
-        entry->evaluation = report->evaluation;
-        entry->report = std::move(*report);
-    } else if (const auto state = core::guarded([&] { return core::readJsonFile(path / "state.json"); })) {
-        if (const auto found = state->find("evaluation"); found != state->end() && found->is_object())
-            for (const auto& [name, value] : found->items())
-                if (auto e = core::guarded([&] { return core::evaluationFromJson(value); }))
-                    entry->evaluation[name] = *e;
-    }
-    entry->state = entry->report ? QStringLiteral("done") : QStringLiteral("stopped");
-    if (select) {
-        entry->metrics = core::readMetrics(path).value_or(std::vector<core::MetricRow>{});
-        m_current = entry;
-        if (entry->report && entry->report->selection)
-            if (const auto recipe = core::readRecipe(path / "recipe.json"))
-                adoptRanking(*entry->report->selection, {recipe->never, recipe->always});
-        Q_EMIT metricsAppended(entry->metrics);
-        Q_EMIT evaluationChanged();
-    }
-    Q_EMIT runsChanged();
+void Session::openRun(const QString& folder) {
+    const auto run = m_library.open(folder);
+    if (run->report && run->report->selection && run->recipe)
+        adoptRanking(*run->report->selection, {run->recipe->never, run->recipe->always});
 }
 
 } // namespace linnet::app

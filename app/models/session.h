@@ -4,7 +4,10 @@
 
 #include "app/jobs/worker.h"
 #include "app/models/closed_form_model.h"
+#include "app/models/generate_model.h"
+#include "app/models/head_view_model.h"
 #include "app/models/recipe_model.h"
+#include "app/models/run_library.h"
 #include "app/models/selection_model.h"
 #include "app/models/target_probe_model.h"
 
@@ -14,14 +17,6 @@
 namespace linnet::app {
 
 enum class JobState { Idle, Running, Paused, Stopping };
-
-struct RunEntry { // of this session or found on disk
-    QString name, folder;
-    QString state; // running, paused, done, stopped (can be resumed), failed
-    std::vector<core::MetricRow> metrics;
-    std::map<std::string, core::Evaluation> evaluation;
-    std::optional<core::Report> report;
-};
 
 struct Pins {
     std::set<std::int64_t> never, always;
@@ -44,9 +39,12 @@ public:
     const Pins& rankingPins() const { return m_rankingPins; }
     bool rankingPinsHold() const { return m_rankingPins == Pins{m_recipe.recipe().never, m_recipe.recipe().always}; }
     TargetProbeModel* probes() { return &m_probes; }
+    HeadViewModel* headViews() { return &m_headViews; }
     ClosedFormModel* closedForm() { return &m_closedForm; } // of the current run
-    const QList<std::shared_ptr<RunEntry>>& runs() const { return m_runs; }
-    std::shared_ptr<RunEntry> currentRun() const; // the newest, or nullptr
+    RunLibrary* library() { return &m_library; }
+    GenerateModel* generation() { return &m_generation; }
+    const QList<RunEntryPtr>& runs() const { return m_library.runs(); }
+    RunEntryPtr currentRun() const; // the chosen one; else, once a teacher is open, the newest; or nullptr
     JobState jobState() const { return m_state; }
     bool isRunning(JobKind kind) const { return m_state != JobState::Idle && m_jobKind == kind; }
     QString jobTitle() const { return m_jobTitle; } // "Converting: layer 12, step 40 of 100"
@@ -56,8 +54,9 @@ public:
     void adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::Profile> profile); // as if opened and profiled
     void adoptRanking(const core::Selection& ranking, const Pins& pins); // as if measured
     void adoptRun(const RunEntry& run);                                  // as if it had just run
-    QString runsFolder() const; // QSettings "runs/folder", default Documents/Linnet
+    QString runsFolder() const { return m_library.runsFolder(); }
     QStringList recentModels() const;
+    void failNextJob(const core::Error& error) { m_worker.failNext(error); } // as if the device had
 
 public Q_SLOTS:
     void openTeacher(const QString& path); // "default" or a folder or .gguf; a run folder opens its teacher and its results
@@ -65,10 +64,10 @@ public Q_SLOTS:
     void selectLayers(const core::KeepRule& rule); // measures, then sets the layers that it chose
     void startRun();
     void resumeRun(const QString& folder);
+    void showRun(const QString& folder); // a run on disk becomes the current one
     void pauseOrResume();
     void stop(); // first: stop and save
     void exportRun(const QString& folder, const QString& out, const core::ExportOptions& options);
-    void generate(const QString& prompt);
 
 Q_SIGNALS:
     void teacherChanged();
@@ -80,7 +79,6 @@ Q_SIGNALS:
     void rankingChanged();
     void runsChanged();
     void logAppended(const QString& line);
-    void generated(const core::Generation& generation);
     void exported(const core::ExportReport& report);
     void failed(const QString& title, const core::Error& error); // shown by the window, with what to do
     void notice(const QString& text);                             // status line
@@ -89,6 +87,8 @@ private:
     void drain();
     void finish(const JobResult& result);
     void finishOpen(const JobResult& result);
+    void loadStartingRecipe();
+    void leaveDevice(const core::Error& error); // the GPU is gone for this process: on with the CPU
     void finishRun(const JobResult& result);
     void finishSelection(const JobResult& result);
     std::uint64_t submitProbe(Job job);
@@ -98,12 +98,12 @@ private:
     void showProgress(const core::Progress& progress);
     void addLog(const QString& line);
     void setProfile(std::shared_ptr<const core::Profile> profile);
-    void loadRun(const QString& folder, bool select);
-    std::shared_ptr<RunEntry> entryFor(const QString& folder);
+    void openRun(const QString& folder);
     RecipeModel m_recipe;
     SelectionModel m_selection;
     ClosedFormModel m_closedForm;
     TargetProbeModel m_probes{&m_recipe, &m_selection, [this](Job job) { return submitProbe(std::move(job)); }};
+    HeadViewModel m_headViews{&m_recipe, &m_selection, [this](Job job) { return submitProbe(std::move(job)); }};
     Worker m_worker;
     QTimer m_drainTimer;
     std::optional<core::ModelInfo> m_teacher;
@@ -112,16 +112,17 @@ private:
     std::optional<core::Selection> m_ranking;
     Pins m_rankingPins, m_jobPins;
     core::KeepRule m_jobRule; // of a selection
-    QList<std::shared_ptr<RunEntry>> m_runs;
+    RunLibrary m_library{{[this] { return m_state == JobState::Idle; }, [this](Job job, const QString& title) { submit(std::move(job), title); }, [this] { stop(); }}};
+    GenerateModel m_generation{[this](Job job, const QString& title) { return m_teacher && m_state == JobState::Idle && (submit(std::move(job), title), true); }};
     JobState m_state = JobState::Idle;
     JobKind m_jobKind = JobKind::Open; // of the running job, or of the last one
     QString m_jobTitle, m_eta;
     double m_fraction = -1;
     QStringList m_log;
     std::uint64_t m_openTag = 0;
+    bool m_cpuOnly = false; // the GPU was lost
     QTimer m_fitTimer; // reads what the closed form of the running conversion has found so far
     QString m_pendingRun; // a run folder whose teacher is being opened
-    std::shared_ptr<RunEntry> m_current;
     std::chrono::steady_clock::time_point m_jobBegin;
     std::string m_etaStage;
     double m_etaFrom = 0;

@@ -4,12 +4,22 @@
 #include <QFile>
 #include <QFileInfo>
 #include <QSettings>
+#include <algorithm>
 
 namespace linnet::app {
 namespace {
 
 QString tr(const char* text) {
     return QCoreApplication::translate("SettingsFile", text);
+}
+
+bool isText(const QString& path) { // Qt writes what is no printable text as escapes
+    QFile file(path);
+    if (!file.open(QIODevice::ReadOnly))
+        return true; // there is none
+    const auto content = file.readAll();
+    const auto text = QString::fromUtf8(content);
+    return !text.contains(QChar::ReplacementCharacter) && std::none_of(text.begin(), text.end(), [](QChar c) { return c.unicode() < 32 && c != u'\n' && c != u'\r' && c != u'\t'; });
 }
 
 } // namespace
@@ -20,7 +30,7 @@ QString mendSettings() {
         QSettings settings;
         settings.sync();
         path = settings.fileName();
-        if (settings.status() == QSettings::NoError)
+        if (settings.status() == QSettings::NoError && isText(path))
             return {};
         if (settings.status() == QSettings::AccessError)
             return tr("The settings in %1 can't be read or written: this window works, but remembers nothing.").arg(path);

@@ -4,7 +4,6 @@
 
 #include <QApplication>
 #include <QDBusConnection>
-#include <QDBusMessage>
 #include <QDBusPendingCallWatcher>
 #include <QDBusVariant>
 #include <QFileInfo>
@@ -54,10 +53,11 @@ void ThemeKeeper::askDesktop() {
     auto bus = QDBusConnection::sessionBus();
     if (!bus.isConnected())
         return;
-    bus.connect(kPortal, kPortalPath, kSettings, QStringLiteral("SettingChanged"), this, SLOT(portalChanged(QString, QString, QDBusVariant)));
     auto call = QDBusMessage::createMethodCall(kPortal, kPortalPath, kSettings, QStringLiteral("Read"));
     call << kGroup << kScheme;
-    auto* answer = new QDBusPendingCallWatcher(bus.asyncCall(call), this); // the window does not wait
+    const auto asked = bus.asyncCall(call); // the window does not wait
+    bus.connect(kPortal, kPortalPath, kSettings, QStringLiteral("SettingChanged"), this, SLOT(portalChanged(QDBusMessage)));
+    auto* answer = new QDBusPendingCallWatcher(asked, this);
     connect(answer, &QDBusPendingCallWatcher::finished, this, [this, answer] {
         if (!answer->isError())
             heard(darkOfPortal(answer->reply().arguments().value(0)));
@@ -65,9 +65,10 @@ void ThemeKeeper::askDesktop() {
     });
 }
 
-void ThemeKeeper::portalChanged(const QString& group, const QString& key, const QDBusVariant& value) {
-    if (group == kGroup && key == kScheme)
-        heard(darkOfPortal(QVariant::fromValue(value)));
+void ThemeKeeper::portalChanged(const QDBusMessage& said) {
+    const auto arguments = said.arguments();
+    if (arguments.value(0).toString() == kGroup && arguments.value(1).toString() == kScheme)
+        heard(darkOfPortal(arguments.value(2)));
 }
 
 void ThemeKeeper::heard(std::optional<bool> dark) {

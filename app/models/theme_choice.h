@@ -1,11 +1,10 @@
 // Light, dark or as the desktop has it: the choice is stored (QSettings "window/theme") and applied to the whole application.
 #pragma once
 
+#include <QDBusMessage> // moc needs the whole type: the bus looks the slot up by it
 #include <QObject>
 #include <QVariant>
 #include <optional>
-
-class QDBusVariant;
 
 namespace linnet::app {
 
@@ -25,7 +24,7 @@ public:
 Q_SIGNALS:
     void changed();
 private Q_SLOTS:
-    void portalChanged(const QString& group, const QString& key, const QDBusVariant& value);
+    void portalChanged(const QDBusMessage& said); // group, key, value
 
 private:
     void askDesktop();

@@ -4,6 +4,7 @@
 #include <QHBoxLayout>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QSignalBlocker>
 #include <QSplitter>
 #include <QTextBrowser>
 #include <QVBoxLayout>
@@ -18,6 +19,10 @@ QString fileOf(const QString& page) {
 QString textOf(const QString& page) {
     QFile file(fileOf(page));
     return file.open(QIODevice::ReadOnly) ? QString::fromUtf8(file.readAll()) : QString();
+}
+
+QString pageIn(const QUrl& source) {
+    return source.fileName().section(QLatin1Char('.'), 0, 0);
 }
 
 QString titleOf(const QString& page) { // its first line, "# Title"
@@ -79,16 +84,17 @@ HelpWindow::HelpWindow(QWidget* parent) : QDialog(parent), m_search(new QLineEdi
         if (item && item->data(Qt::UserRole).toString() != page())
             m_text->setSource(QUrl(QStringLiteral("qrc:/help/%1.md").arg(item->data(Qt::UserRole).toString())), QTextDocument::MarkdownResource);
     });
-    connect(m_text, &QTextBrowser::sourceChanged, this, [this] { // a link was followed
+    connect(m_text, &QTextBrowser::sourceChanged, this, [this](const QUrl& source) { // a link was followed
+        const QSignalBlocker quiet(m_list);
         for (int i = 0; i < m_list->count(); ++i)
-            if (m_list->item(i)->data(Qt::UserRole).toString() == page())
+            if (m_list->item(i)->data(Qt::UserRole).toString() == pageIn(source))
                 m_list->setCurrentRow(i);
     });
     m_list->setCurrentRow(0);
 }
 
 QString HelpWindow::page() const {
-    return m_text->source().fileName().section(QLatin1Char('.'), 0, 0);
+    return pageIn(m_text->source());
 }
 
 void HelpWindow::showPage(const QString& page) {

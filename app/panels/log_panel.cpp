@@ -17,9 +17,11 @@ LogPanel::LogPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     setObjectName(QStringLiteral("logPanel"));
     m_filter = new QLineEdit;
     m_filter->setPlaceholderText(tr("Filter"));
+    m_filter->setAccessibleName(tr("Filter of the log"));
     m_filter->setClearButtonEnabled(true);
     m_text = new QPlainTextEdit;
     m_text->setReadOnly(true);
+    m_text->setAccessibleName(tr("Log"));
     m_text->setMaximumBlockCount(5000);
     m_text->setLineWrapMode(QPlainTextEdit::NoWrap);
     m_text->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));

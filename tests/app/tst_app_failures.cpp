@@ -124,7 +124,7 @@ private Q_SLOTS:
             noise += static_cast<char>(i * 7919 % 251 + 1);
         QTest::newRow("noise") << noise;
         QTest::newRow("no ini") << QByteArray("{\"window\": {\"theme\": \"dark\"}}\n[[[\nthis is no setting\n");
-        QTest::newRow("torn") << QByteArray("[window]\nthe");
+        QTest::newRow("torn by a crash") << QByteArray("[window]\ntheme=dark\n\0\0\0\0\0\0\0\0", 28);
     }
     void aBrokenSettingsFile() {
         QFETCH(QByteArray, content);

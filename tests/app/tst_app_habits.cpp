@@ -74,7 +74,8 @@ private Q_SLOTS:
         action("themeDark")->trigger();
         QVERIFY(dark() && action("themeDark")->isChecked());
         makeWindow();
-        QVERIFY(dark() && action("themeDark")->isChecked()); // stored
+        QVERIFY(action("themeDark")->isChecked()); // stored
+        QVERIFY(dark());
         action("toggleTheme")->trigger();
         QVERIFY(!dark() && action("themeLight")->isChecked());
         action("themeSystem")->trigger();

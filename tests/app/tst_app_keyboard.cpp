@@ -86,11 +86,13 @@ private Q_SLOTS:
             auto missing = fields();
             const auto count = missing.size();
             QVERIFY2(count > 20, qPrintable(QString::number(count)));
-            for (qsizetype i = 0; i < 3 * count && !missing.isEmpty(); ++i) {
+            int here = 0;
+            for (qsizetype i = 0; i < 10 * count && !missing.isEmpty(); ++i) {
                 auto* before = QApplication::focusWidget();
                 missing.removeAll(before);
                 QTest::keyClick(before, Qt::Key_Tab);
-                QVERIFY2(QApplication::focusWidget() != before, qPrintable(QStringLiteral("Tab is stuck in ") + nameOf(before)));
+                here = QApplication::focusWidget() == before ? here + 1 : 0; // a text goes from link to link first
+                QVERIFY2(here < 40, qPrintable(QStringLiteral("Tab is stuck in ") + nameOf(before)));
             }
             for (auto* widget : missing)
                 qWarning("page %d: not reached: %s", page, qPrintable(nameOf(widget)));
@@ -114,7 +116,9 @@ private Q_SLOTS:
             }
         }
         nameless.removeDuplicates();
-        QVERIFY2(nameless.isEmpty(), qPrintable(nameless.join(QLatin1Char('\n'))));
+        for (const auto& name : nameless)
+            qWarning("no name: %s", qPrintable(name));
+        QVERIFY(nameless.isEmpty());
     }
 
     void f6WalksThePanels() {

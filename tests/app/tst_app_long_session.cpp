@@ -103,9 +103,7 @@ private Q_SLOTS:
         QCOMPARE(session().selection()->primary(), (HeadId{1, 2}));
         QTest::mouseClick(map, Qt::LeftButton, Qt::ControlModifier, map->cellCenter(2, 5));
         QCOMPARE(session().selection()->sorted(), (QList<HeadId>{{1, 2}, {2, 5}}));
-        for (const int layer : {0, 1, 2, 3}) // a tick for a tick
-            if ((std::find(recipe().converted().value_or(Layers{}).begin(), recipe().converted().value_or(Layers{}).end(), layer) != recipe().converted().value_or(Layers{}).end()) != (layer == 1 || layer == 2))
-                recipe().setLayersConverted({layer}, layer == 1 || layer == 2);
+        recipe().setConverted({1, 2}, QStringLiteral("Two layers"));
         QCOMPARE(recipe().converted().value_or(Layers{}), (Layers{1, 2}));
         QTest::mouseClick(map, Qt::LeftButton, {}, map->tickRect(0).center());
         QCOMPARE(recipe().converted().value_or(Layers{}), (Layers{0, 1, 2}));

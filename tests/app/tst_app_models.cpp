@@ -35,7 +35,7 @@ private Q_SLOTS:
         QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
         QCoreApplication::setApplicationName(QStringLiteral("tst_app_models"));
     }
-    void init() { QFile::remove(app::RecipeModel().autosaveFile()); }
+    void init() { QFile::remove(app::RecipeModel().autosaveFile(start().teacherHash)); }
 
     void selection() {
         app::SelectionModel selection;
@@ -151,24 +151,27 @@ private Q_SLOTS:
         edited->setTarget({{3, 2}}, TargetField::HalfLife, 9.5);
         edited->setLocked({{3, 2}}, TargetField::HalfLife, true);
         QTRY_VERIFY_WITH_TIMEOUT(saved.count() > 0, 2500); // 2 s is what the window promises
-        app::RecipeModel next;
-        next.setShape(6, 4);
-        QVERIFY(next.restoreAutosave());
-        auto restored = next.recipe();
+        const auto kept = app::RecipeModel().takeAutosave(edited->recipe().teacherHash);
+        QVERIFY(kept && *kept);
+        auto restored = **kept;
         restored.folder = edited->recipe().folder; // where it was read from
         QVERIFY(restored == edited->recipe());
-        QVERIFY(!next.undoStack()->canUndo());
+        QVERIFY(!*app::RecipeModel().takeAutosave("another")); // each teacher has its own
     }
 
-    void aDamagedAutosaveIsLeftAlone() {
+    void aDamagedAutosaveIsPutAside() {
         const auto edited = model();
         QSignalSpy saved(edited.get(), &app::RecipeModel::autosaved);
         QTRY_VERIFY_WITH_TIMEOUT(saved.count() > 0, 2500);
         QFile file(edited->autosaveFile());
         QVERIFY(file.resize(file.size() / 2));
         const auto before = edited->recipe();
-        QVERIFY(!edited->restoreAutosave());
+        const auto taken = edited->takeAutosave(before.teacherHash);
+        QVERIFY(!taken);
+        QVERIFY2(taken.error().message.find(".broken") != std::string::npos, taken.error().message.c_str());
+        QVERIFY(!file.exists() && QFile::exists(file.fileName() + QStringLiteral(".broken"))); // nothing is thrown away
         QVERIFY(edited->recipe() == before);
+        QVERIFY(*edited->takeAutosave(before.teacherHash) == std::nullopt);
     }
 
     void probesWaitForTheLastEdit() {
@@ -333,7 +336,7 @@ private Q_SLOTS:
         session.profileTeacher();
         session.startRun();
         session.selectLayers(core::parseKeepRule("kl:3"));
-        session.generate(QStringLiteral("Hello"));
+        QVERIFY(!session.generation()->start({QStringLiteral("Hello"), false, {}, {}}));
         QVERIFY(session.jobState() == app::JobState::Idle);
         session.stop();
         QVERIFY(session.jobState() == app::JobState::Idle);
