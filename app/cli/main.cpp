@@ -1,6 +1,7 @@
 #include "app/cli/commands.h"
 
 #include "core/convert/convert.h"
+#include "core/model/diagnose.h"
 
 #include <algorithm>
 
@@ -61,6 +62,14 @@ std::string parseErrorText(const CLI::ParseError& error, const CLI::App& app, in
     return error.what();
 }
 
+std::string versions() {
+    std::string text = std::string("linnet-cli ") + LINNET_VERSION + (*LINNET_COMMIT ? ", commit " LINNET_COMMIT : "");
+    for (const auto& [name, value] : core::diagnose("cpu"))
+        if (name == "libtorch" || name == "cuda")
+            text += "\n" + name + " " + value;
+    return text;
+}
+
 int run(int argc, char** argv) {
     [[maybe_unused]] const SignalStop signals;
     GlobalOptions options;
@@ -69,7 +78,7 @@ int run(int argc, char** argv) {
     for (int i = 1; i < argc; ++i)
         cli.line.append(" ").append(argv[i]);
     CLI::App app("Linnet turns pretrained Transformers into hybrid linear-attention models.", "linnet-cli");
-    app.set_version_flag("--version", std::string("linnet-cli ") + LINNET_VERSION);
+    app.set_version_flag("--version", versions);
     app.require_subcommand(1);
     app.failure_message(CLI::FailureMessage::help);
     addModelCommands(cli, app);

@@ -211,6 +211,23 @@ private Q_SLOTS:
         QVERIFY2(values.out.contains(QStringLiteral("bf16")), values.text());
     }
 
+    void everythingIsInstalled() {
+        NEEDS("cmake");
+        const auto build = QFileInfo(cli()).dir().filePath(QStringLiteral(".."));
+        const auto prefix = m_place.filePath(QStringLiteral("usr"));
+        if (!QFile::exists(build + QStringLiteral("/bin/linnet")) || !QFile::exists(build + QStringLiteral("/resources/completion/linnet-cli")))
+            QSKIP("not everything that is installed was built");
+        const auto said = run(program, {QStringLiteral("--install"), build, QStringLiteral("--prefix"), prefix});
+        QVERIFY2(said.code == 0, said.text());
+        const QString share = prefix + QStringLiteral("/share/"), id = QStringLiteral("io.github.linnet.Linnet");
+        for (const auto& file : {prefix + QStringLiteral("/bin/linnet"), prefix + QStringLiteral("/bin/linnet-cli"), share + QStringLiteral("applications/") + id + QStringLiteral(".desktop"),
+                                 share + QStringLiteral("metainfo/") + id + QStringLiteral(".metainfo.xml"), share + QStringLiteral("mime/packages/") + id + QStringLiteral(".xml"),
+                                 share + QStringLiteral("icons/hicolor/scalable/apps/") + id + QStringLiteral(".svg"), share + QStringLiteral("icons/hicolor/256x256/apps/") + id + QStringLiteral(".png"),
+                                 share + QStringLiteral("man/man1/linnet.1"), share + QStringLiteral("man/man1/linnet-cli.1"), share + QStringLiteral("bash-completion/completions/linnet-cli"),
+                                 share + QStringLiteral("zsh/site-functions/_linnet-cli"), share + QStringLiteral("fish/vendor_completions.d/linnet-cli.fish")})
+            QVERIFY2(QFile::exists(file), qPrintable(file));
+    }
+
     void anUnknownShellIsRefused() { QCOMPARE(run(cli(), {QStringLiteral("completion"), QStringLiteral("tcsh")}).code, 2); }
 };
 
