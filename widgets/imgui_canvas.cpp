@@ -99,6 +99,8 @@ void ImGuiCanvas::setStyle(const QPalette& palette, const QFont& font) {
         {ImGuiCol_TableBorderStrong, QPalette::Mid}, {ImGuiCol_SliderGrab, QPalette::Highlight}, {ImGuiCol_SliderGrabActive, QPalette::Highlight}};
     for (const auto& [slot, role] : roles)
         style.Colors[slot] = toImGui(active(role));
+    for (const auto grab : {ImGuiCol_SliderGrab, ImGuiCol_SliderGrabActive})
+        style.Colors[grab].w = 0.6F; // a slider's text lies on it
     style.Colors[ImGuiCol_TextDisabled] = toImGui(active(QPalette::PlaceholderText));
     style.Colors[ImGuiCol_TextSelectedBg] = toImGui(active(QPalette::Highlight), 0.4F);
     style.Colors[ImGuiCol_TableBorderLight] = toImGui(active(QPalette::Mid), 0.5F);

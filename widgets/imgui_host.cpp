@@ -86,6 +86,7 @@ void ImGuiHost::makeSurface(bool openGl) {
 }
 
 void ImGuiHost::useSoftware(const QString& reason) {
+    m_software = true;
     m_reason = reason;
     makeSurface(false);
 }

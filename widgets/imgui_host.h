@@ -45,6 +45,7 @@ public:
 
 public Q_SLOTS:
     void redraw();
+    void useSoftware(const QString& reason); // from now on, as when the driver gives up
 
 Q_SIGNALS:
     void painterChanged();
@@ -69,7 +70,6 @@ protected:
 
 private:
     void makeSurface(bool openGl);
-    void useSoftware(const QString& reason);
     void restyle();
     void changed(); // input came: draw it, and once more for what it changed
     void frameDone(double ms);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <imgui.h>
+#include <vector>
 
 namespace linnet::widgets {
 namespace {
@@ -14,7 +15,11 @@ struct Vertex { // device pixels
 
 class Rasterizer {
 public:
-    Rasterizer(QImage& target, QRect clip, const RasterTexture& texture) : m_target(target), m_clip(clip), m_texture(texture) {}
+    explicit Rasterizer(QImage& target) {
+        for (int y = 0; y < target.height(); ++y)
+            m_lines.push_back(reinterpret_cast<QRgb*>(target.scanLine(y)));
+    }
+    void use(QRect clip, const RasterTexture& texture) { m_clip = clip, m_texture = texture; }
 
     // Two triangles (a, b, c), (a, c, d) that are one upright rectangle of one colour: glyphs, images, bars.
     bool rectangle(const Vertex& a, const Vertex& b, const Vertex& c, const Vertex& d) {
@@ -25,12 +30,27 @@ public:
         // A glyph is as large as its texels: whole pixels keep it sharp. Others cover the pixels whose middle they hold.
         const int left = int(std::lround(a.x)), top = int(std::lround(a.y)), right = int(std::lround(c.x)), bottom = int(std::lround(c.y));
         const QRect area = QRect(QPoint(left, top), QPoint(right - 1, bottom - 1)) & m_clip;
+        if (area.isEmpty())
+            return true;
+        if (plain)
+            return fill(area, shade(a.color, a.u, a.v));
         const float du = (c.u - a.u) / float(std::max(1, right - left)), dv = (c.v - a.v) / float(std::max(1, bottom - top));
-        const QRgb flat = plain ? shade(a.color, a.u, a.v) : 0;
+        m_columns.clear();
+        for (int x = area.left(); x <= area.right(); ++x)
+            m_columns.push_back(texel(a.u + du * (float(x - left) + 0.5F), m_texture.width));
+        const bool asItIs = a.color == IM_COL32_WHITE && m_texture.pixels;
         for (int y = area.top(); y <= area.bottom(); ++y) {
-            auto* line = reinterpret_cast<QRgb*>(m_target.scanLine(y));
-            for (int x = area.left(); x <= area.right(); ++x)
-                blend(line[x], plain ? flat : shade(a.color, a.u + du * (float(x - left) + 0.5F), a.v + dv * (float(y - top) + 0.5F)));
+            QRgb* line = m_lines[y] + area.left();
+            const auto row = std::size_t(texel(a.v + dv * (float(y - top) + 0.5F), m_texture.height)) * std::size_t(m_texture.width);
+            for (std::size_t x = 0; x < m_columns.size(); ++x) {
+                const auto from = row + std::size_t(m_columns[x]);
+                if (!asItIs)
+                    blend(line[x], tinted(a.color, from));
+                else if (const QRgb pixel = m_texture.pixels[from]; qAlpha(pixel) == 255)
+                    line[x] = pixel;
+                else
+                    blend(line[x], pixel);
+            }
         }
         return true;
     }
@@ -49,7 +69,7 @@ public:
         const bool plain = a.color == b.color && a.color == c.color && a.u == b.u && a.u == c.u && a.v == b.v && a.v == c.v;
         const QRgb flat = plain ? shade(a.color, a.u, a.v) : 0;
         for (int y = box.top(); y <= box.bottom(); ++y) {
-            auto* line = reinterpret_cast<QRgb*>(m_target.scanLine(y));
+            QRgb* line = m_lines[y];
             const float py = float(y) + 0.5F;
             for (int x = box.left(); x <= box.right(); ++x) {
                 const float px = float(x) + 0.5F;
@@ -74,9 +94,21 @@ private:
             result |= ImU32(float((a >> shift) & 255) * fa + float((b >> shift) & 255) * fb + float((c >> shift) & 255) * fc + 0.5F) << shift;
         return result;
     }
-    QRgb shade(ImU32 color, float u, float v) const { // not premultiplied
-        const int x = std::clamp(int(u * float(m_texture.width)), 0, m_texture.width - 1), y = std::clamp(int(v * float(m_texture.height)), 0, m_texture.height - 1);
-        const auto at = std::size_t(y) * std::size_t(m_texture.width) + std::size_t(x);
+    static int texel(float position, int size) { return std::clamp(int(position * float(size)), 0, size - 1); }
+    QRgb shade(ImU32 color, float u, float v) const {
+        return tinted(color, std::size_t(texel(v, m_texture.height)) * std::size_t(m_texture.width) + std::size_t(texel(u, m_texture.width)));
+    }
+    bool fill(const QRect& area, QRgb color) {
+        for (int y = area.top(); y <= area.bottom(); ++y) {
+            QRgb *from = m_lines[y] + area.left(), *to = from + area.width();
+            if (qAlpha(color) == 255)
+                std::fill(from, to, color);
+            else
+                std::for_each(from, to, [color](QRgb& under) { blend(under, color); });
+        }
+        return true;
+    }
+    QRgb tinted(ImU32 color, std::size_t at) const { // not premultiplied
         const QRgb texel = m_texture.pixels ? m_texture.pixels[at] : qRgba(255, 255, 255, m_texture.coverage ? m_texture.coverage[at] : 255);
         const auto times = [](int a, int b) { return (a * b + 127) / 255; };
         return qRgba(times(int((color >> IM_COL32_R_SHIFT) & 255), qRed(texel)), times(int((color >> IM_COL32_G_SHIFT) & 255), qGreen(texel)),
@@ -90,7 +122,8 @@ private:
         under = qRgb(mixed(qRed(over), qRed(under)), mixed(qGreen(over), qGreen(under)), mixed(qBlue(over), qBlue(under)));
     }
 
-    QImage& m_target;
+    QList<QRgb*> m_lines; // of the target
+    std::vector<int> m_columns; // of the texture, for each pixel of a row
     QRect m_clip;
     RasterTexture m_texture;
 };
@@ -115,6 +148,7 @@ void drawCommand(Rasterizer& raster, const ImDrawList& list, const ImDrawCmd& co
 } // namespace
 
 void rasterize(const ImDrawData& data, QImage& target, const std::function<RasterTexture(void*)>& texture) {
+    Rasterizer raster(target);
     for (int n = 0; n < data.CmdListsCount; ++n) {
         const ImDrawList& list = *data.CmdLists[n];
         for (const ImDrawCmd& command : list.CmdBuffer) {
@@ -126,7 +160,7 @@ void rasterize(const ImDrawData& data, QImage& target, const std::function<Raste
             const QRect clip = QRect(QPoint(int(x(r.x)), int(y(r.y))), QPoint(int(x(r.z)) - 1, int(y(r.w)) - 1)) & target.rect();
             if (clip.isEmpty())
                 continue;
-            Rasterizer raster(target, clip, texture(command.GetTexID()));
+            raster.use(clip, texture(command.GetTexID()));
             drawCommand(raster, list, command, data.DisplayPos, data.FramebufferScale);
         }
     }

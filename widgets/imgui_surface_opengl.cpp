@@ -110,7 +110,7 @@ private:
     }
 
     void fail(const QString& reason) {
-        QTimer::singleShot(0, this, [this, reason] { m_events.failed(reason); });
+        QTimer::singleShot(0, this, [failed = m_events.failed, reason] { failed(reason); }); // which ends this surface
     }
 
     ImGuiCanvas& m_canvas;
