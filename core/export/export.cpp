@@ -5,6 +5,7 @@
 #include "core/base/files.h"
 #include "core/convert/tensor_file.h"
 #include "core/export/hf_folder.h"
+#include "core/export/qwen35_folder.h"
 
 #include <fstream>
 #include <unistd.h>
@@ -116,8 +117,17 @@ struct Partial {
     }
 };
 
-std::string exportedDType(const fs::path& folder) {
-    const Json config = readJsonFile(folder / "config.json");
+using Writer = WrittenFolder (*)(const Model&, const fs::path&, const fs::path&, const std::string&, const Control&);
+
+Writer writerOf(const std::string& format) {
+    if (format == "hf")
+        return writeHfFolder;
+    if (format == "qwen3.5")
+        return writeQwen35Folder;
+    fail(ErrorCode::Unsupported, "export format " + format + " is not in this release; hf and qwen3.5 are", {{"option", "--format"}, {"value", format}});
+}
+
+std::string exportedDType(const Json& config) {
     const auto dtype = config.value("dtype", std::string("float32"));
     return dtype == "float32" ? "f32" : dtype == "bfloat16" ? "bf16" : "f16";
 }
@@ -151,8 +161,7 @@ std::uint64_t exportBytes(const ModelInfo& student, const std::string& dtype) {
 
 Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, const ExportOptions& options, const RunOptions& run, const Control& control) {
     return guarded([&] {
-        if (options.format != "hf")
-            fail(ErrorCode::Unsupported, "export format " + options.format + " is not in this release; hf is", {{"option", "--format"}, {"value", options.format}});
+        const auto write = writerOf(options.format);
         std::error_code ignored;
         if (out.empty() || (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out))))
             fail(ErrorCode::Usage, "export folder \"" + out.string() + "\" exists and is not empty; choose another", {{"option", "--out"}, {"file", out.string()}});
@@ -170,8 +179,9 @@ Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, c
         ExportReport report;
         report.folder = trimmed;
         report.format = options.format;
-        report.exact = options.dtype == "f32";
-        report.files = writeHfFolder(*model, student, partial.folder, options.dtype, control);
+        WrittenFolder written = write(*model, student, partial.folder, options.dtype, control);
+        report.files = std::move(written.files);
+        report.exact = written.exact;
         writeParity(*model, partial.folder, control);
         report.files.push_back(kParityFile);
         writeHashes(partial.folder, report.files, control);
@@ -197,8 +207,9 @@ Result<ExportReport> verifyExport(const fs::path& folder, const RunOptions& run,
         const auto model = orFail(openModel(folder, inFloat32(run), control));
         ExportReport report;
         report.folder = folder;
-        report.format = "hf";
-        const auto dtype = exportedDType(folder);
+        const Json config = readJsonFile(folder / "config.json");
+        report.format = config.value("model_type", std::string()) == "linnet" ? "hf" : "qwen3.5";
+        const auto dtype = exportedDType(config);
         report.exact = dtype == "f32";
         for (const auto& entry : fs::directory_iterator(folder))
             report.files.push_back(entry.path().filename().string());

@@ -13,7 +13,7 @@
 namespace linnet::core {
 
 struct ExportOptions {
-    std::string format = "hf"; // hf; qwen3.5, gguf and fla are refused by name until their issue
+    std::string format = "hf"; // hf | qwen3.5; gguf and fla are refused by name until their issue
     std::string dtype = "f32"; // f32 | bf16 | f16
     bool verify = true;
 };

@@ -28,20 +28,42 @@ RopeConfig withLlama3Numbers(RopeConfig rope, std::int64_t headDim) {
 
 } // namespace
 
+Json ropeParameters(const ModelConfig& c) {
+    const auto rope = withLlama3Numbers(c.rope, c.headDim);
+    Json json{{"rope_type", rope.type}, {"rope_theta", rope.theta}};
+    if (rope.type != "default")
+        json["factor"] = rope.factor;
+    if (rope.type == "llama3") {
+        json["low_freq_factor"] = rope.lowFrequencyFactor;
+        json["high_freq_factor"] = rope.highFrequencyFactor;
+        json["original_max_position_embeddings"] = static_cast<std::int64_t>(rope.originalMaxPositions);
+    }
+    return json;
+}
+
+void addCommonKeys(Json& config, const Model& model, const std::string& dtype) {
+    const auto& c = model.config();
+    config.update({{"vocab_size", c.vocabSize}, {"hidden_size", c.hiddenSize}, {"intermediate_size", c.intermediateSize}, {"num_hidden_layers", c.layers},
+                   {"num_attention_heads", c.heads}, {"num_key_value_heads", c.kvHeads}, {"head_dim", c.headDim}, {"hidden_act", "silu"},
+                   {"max_position_embeddings", c.maxPositions}, {"rms_norm_eps", c.rmsNormEps}, {"tie_word_embeddings", c.tiedEmbeddings}, {"use_cache", true}});
+    const char* types[][2] = {{"f32", "float32"}, {"bf16", "bfloat16"}, {"f16", "float16"}};
+    for (const auto& type : types)
+        if (dtype == type[0])
+            config["torch_dtype"] = config["dtype"] = type[1];
+    if (c.bosToken)
+        config["bos_token_id"] = *c.bosToken;
+    if (c.endTokens.size() == 1)
+        config["eos_token_id"] = c.endTokens[0];
+    else if (!c.endTokens.empty())
+        config["eos_token_id"] = c.endTokens;
+}
+
 Json hfConfig(const Model& model, const std::string& dtype) {
     const auto& c = model.config();
-    const auto rope = withLlama3Numbers(c.rope, c.headDim);
-    Json parameters{{"rope_type", rope.type}, {"rope_theta", rope.theta}};
-    Json own{{"type", rope.type}, {"theta", rope.theta}};
-    for (Json* json : {&parameters, &own}) {
-        if (rope.type != "default")
-            (*json)["factor"] = rope.factor;
-        if (rope.type == "llama3") {
-            (*json)["low_freq_factor"] = rope.lowFrequencyFactor;
-            (*json)["high_freq_factor"] = rope.highFrequencyFactor;
-            (*json)["original_max_position_embeddings"] = static_cast<std::int64_t>(rope.originalMaxPositions);
-        }
-    }
+    const Json parameters = ropeParameters(c);
+    Json own = parameters; // with the modelling file's names
+    own.erase("rope_type"), own.erase("rope_theta");
+    own["type"] = parameters["rope_type"], own["theta"] = parameters["rope_theta"];
     std::vector<std::int64_t> converted;
     Json windows = Json::object();
     std::string mixer = "gated_delta_net";
@@ -54,30 +76,16 @@ Json hfConfig(const Model& model, const std::string& dtype) {
     }
     if (mixer != "gated_delta_net")
         fail(ErrorCode::Unsupported, "export hf: mixer " + mixer + " is not in the modelling file yet", {{"value", mixer}});
-    const char* types[][2] = {{"f32", "float32"}, {"bf16", "bfloat16"}, {"f16", "float16"}};
     Json config{{"model_type", "linnet"}, {"architectures", {"LinnetForCausalLM"}},
                 {"auto_map", {{"AutoConfig", "modeling_linnet.LinnetConfig"}, {"AutoModelForCausalLM", "modeling_linnet.LinnetForCausalLM"}}},
-                {"vocab_size", c.vocabSize}, {"hidden_size", c.hiddenSize}, {"intermediate_size", c.intermediateSize}, {"num_hidden_layers", c.layers},
-                {"num_attention_heads", c.heads}, {"num_key_value_heads", c.kvHeads}, {"head_dim", c.headDim}, {"hidden_act", "silu"},
-                {"max_position_embeddings", c.maxPositions}, {"rms_norm_eps", c.rmsNormEps}, {"rope_theta", rope.theta}, {"rope_parameters", parameters},
-                {"tie_word_embeddings", c.tiedEmbeddings}, {"use_cache", true}};
+                {"rope_theta", parameters["rope_theta"]}, {"rope_parameters", parameters}};
+    addCommonKeys(config, model, dtype);
     if (c.modelType == "llama") {
         config["attention_bias"] = c.qkvBias;
         config["mlp_bias"] = c.mlpBias;
     } else if (c.modelType == "qwen3") {
         config["attention_bias"] = c.qkvBias;
     }
-    for (const auto& type : types)
-        if (dtype == type[0]) {
-            config["torch_dtype"] = type[1];
-            config["dtype"] = type[1];
-        }
-    if (c.bosToken)
-        config["bos_token_id"] = *c.bosToken;
-    if (c.endTokens.size() == 1)
-        config["eos_token_id"] = c.endTokens[0];
-    else if (!c.endTokens.empty())
-        config["eos_token_id"] = c.endTokens;
     config["linnet"] = {{"teacher_type", c.modelType}, {"mixer", mixer}, {"converted_layers", converted}, {"windows", windows}, {"qk_norm", c.qkNorm},
                         {"qkv_bias", c.qkvBias}, {"output_bias", c.outputBias}, {"mlp_bias", c.mlpBias}, {"rope", own}};
     return config;

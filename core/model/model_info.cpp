@@ -24,7 +24,9 @@ std::vector<ExportChoice> exportChoices(const ModelConfig& c) {
                            (floats ? "" : " (stored type " + c.storedDType + " is written as floats)") +
                            "; only Linnet and the code in the folder read it"});
     if (c.qkNorm) {
-        choices.push_back(later("qwen3.5", true, "exact for this teacher (QK-norm maps one to one)"));
+        const bool biased = c.qkvBias || c.outputBias || c.mlpBias;
+        choices.push_back(biased ? ExportChoice{"qwen3.5", false, false, "not expressible: biases of this teacher's layers have no place there"}
+                                 : ExportChoice{"qwen3.5", true, true, "transformers' own Qwen3_5ForCausalLM, vLLM, SGLang; exact with --dtype f32 (QK-norm maps one to one)"});
         choices.push_back(later("gguf", true, "exact for this teacher as architecture qwen35"));
         choices.push_back(later("fla", false, "not expressible: flash-linear-attention's kept layers have no QK-norm"));
         return choices;

@@ -14,6 +14,7 @@
 #include "core/model/opened_model.h"
 
 #include "core/base/files.h"
+#include "core/io/qwen35_source.h"
 #include "core/model/device.h"
 #include "core/model/model.h"
 
@@ -57,12 +58,12 @@ OpenedModel openRun(const fs::path& run) {
     return opened;
 }
 
-bool isExported(const fs::path& folder) {
+std::string modelTypeOf(const fs::path& folder) { // "" where there is no config.json that tells
     std::error_code ignored;
     if (!fs::is_regular_file(folder / "config.json", ignored))
-        return false;
+        return {};
     const Json config = readJsonFile(folder / "config.json");
-    return config.is_object() && config.contains("model_type") && config["model_type"] == "linnet";
+    return config.is_object() && config.contains("model_type") && config["model_type"].is_string() ? config["model_type"].get<std::string>() : std::string();
 }
 
 void checkExportedTensors(const OpenedModel& opened, const Json& converted, const fs::path& file) {
@@ -100,6 +101,44 @@ OpenedModel openExported(const fs::path& folder) {
     return opened;
 }
 
+// transformers' Qwen3_5ForCausalLM: a Qwen3 teacher with converted layers (core/io/qwen35_source.h).
+OpenedModel openQwen35(const fs::path& folder) {
+    const fs::path file = folder / "config.json";
+    Json config = readJsonFile(file);
+    const auto refuse = [&](const std::string& key, const Json& expected) {
+        fail(ErrorCode::Unsupported, file.string() + ": key \"" + key + "\" is " + member(config, key.c_str(), file).dump() + ", only " + expected.dump() + " is supported",
+             {{"file", file.string()}, {"key", key}, {"expected", expected.dump()}});
+    };
+    const Json types = member(config, "layer_types", file);
+    const auto is = [](const char* type) { return [type](const Json& t) { return t == type; }; };
+    const bool linear = types.is_array() && std::ranges::any_of(types, is("linear_attention"));
+    if (!types.is_array() || !std::ranges::all_of(types, [&](const Json& t) { return is("linear_attention")(t) || is("full_attention")(t); }))
+        refuse("layer_types", Json::array({"linear_attention", "full_attention"}));
+    for (const auto& [theirs, ours] : {std::pair("linear_num_key_heads", "num_attention_heads"), std::pair("linear_num_value_heads", "num_attention_heads"),
+                                       std::pair("linear_key_head_dim", "head_dim"), std::pair("linear_value_head_dim", "head_dim")})
+        if (linear && member(config, theirs, file) != member(config, ours, file))
+            refuse(theirs, config[ours]);
+    if (linear && member(config, "linear_conv_kernel_dim", file) != kConvTaps)
+        refuse("linear_conv_kernel_dim", kConvTaps);
+    config["model_type"] = "qwen3";
+    for (const char* theirs : {"architectures", "layer_types"})
+        config.erase(theirs);
+    OpenedModel opened;
+    opened.files.path = folder;
+    opened.files.config = hfConfigFromJson(config, file);
+    opened.files.weights = qwen35Source(openSafetensorsFolder(folder), opened.files.config);
+    opened.files.tokenizer = openTokenizerJson(folder);
+    opened.student = opened.files.weights;
+    opened.mixer = "gated_delta_net";
+    std::set<std::int64_t> listed;
+    for (std::size_t l = 0; l < types.size(); ++l)
+        if (types[l] == "linear_attention")
+            listed.insert(static_cast<std::int64_t>(l));
+    if (std::ssize(types) != opened.files.config.layers || listed != opened.convertedLayers())
+        fail(ErrorCode::Malformed, file.string() + ": layer_types does not fit the layers that the tensors are there for", {{"file", file.string()}, {"key", "layer_types"}});
+    return opened;
+}
+
 void checkMemory(const OpenedModel& opened, at::ScalarType dtype) {
     const std::uint64_t needed = parameterCount(opened.files.config) * c10::elementSize(dtype), free = availableMemoryBytes();
     if (free > 0 && needed > free)
@@ -125,8 +164,11 @@ at::ScalarType chosenDType(const RunOptions& options, const at::Device& device, 
 OpenedModel openFiles(const std::filesystem::path& path) {
     std::error_code ignored;
     const auto opened = [&]() -> OpenedModel {
-        if (isExported(path)) // first: it also holds the recipe that it was made by
+        const auto type = modelTypeOf(path); // first: an export also holds the recipe that it was made by
+        if (type == "linnet")
             return openExported(path);
+        if (type == "qwen3_5_text")
+            return openQwen35(path);
         if (fs::is_directory(path, ignored) && fs::is_regular_file(path / "recipe.json", ignored))
             return openRun(path);
         return {openModelFiles(path), nullptr, {}};

@@ -1,5 +1,5 @@
 """Oracle of tst_export_hf: what transformers makes of an exported folder.
-export_oracle.py FOLDER REQUEST.json OUT   REQUEST: {"ids": [[..], ..] prompts, "text"}; OUT.safetensors logits_<i>; OUT.json
+export_oracle.py FOLDER REQUEST.json OUT   REQUEST: {"ids": [[..], ..] prompts, "text", "cache": false where it can have none}; OUT.safetensors logits_<i>; OUT.json
                                            greedy tokens with and without cache, of the left-padded batch, ids of the text"""
 import json
 import os
@@ -26,12 +26,12 @@ def greedy(ids, mask, **options):
 
 with torch.no_grad():
     logits = {f"logits_{i}": model(ids).logits[0].contiguous() for i, ids in enumerate(prompts)}
-    answers = {name: [greedy(ids, torch.ones_like(ids), use_cache=cache)[0] for ids in prompts] for name, cache in (("cached", True), ("uncached", False))}
+    answers = {name: [greedy(ids, torch.ones_like(ids), use_cache=cache)[0] for ids in prompts] for name, cache in (("cached", request.get("cache", True)), ("uncached", False))}
     longest = max(ids.shape[1] for ids in prompts)
     left = [torch.zeros(1, longest - ids.shape[1], dtype=torch.long) for ids in prompts]
     batch = torch.cat([torch.cat([pad, ids], 1) for pad, ids in zip(left, prompts)])
     mask = torch.cat([torch.cat([pad, torch.ones_like(ids)], 1) for pad, ids in zip(left, prompts)])
-    answers["batch"], answers["batch_uncached"] = greedy(batch, mask), greedy(batch, mask, use_cache=False)
+    answers["batch"], answers["batch_uncached"] = greedy(batch, mask, use_cache=request.get("cache", True)), greedy(batch, mask, use_cache=False)
     padded = model(batch, attention_mask=mask).logits
     logits |= {f"padded_{i}": padded[i, longest - ids.shape[1]:].contiguous() for i, ids in enumerate(prompts)}
 answers["text_ids"] = tokenizer(request["text"])["input_ids"]

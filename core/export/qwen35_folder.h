@@ -1,0 +1,13 @@
+// The folder that transformers' own Qwen3_5ForCausalLM loads (text only, no remote code), and with it vLLM and SGLang: Qwen3 teachers exactly.
+// Sources: transformers 5 models/qwen3_5; core/io/qwen35_source.h is its way back.
+#pragma once
+
+#include "core/export/hf_folder.h"
+
+namespace linnet::core {
+
+Json qwen35Config(const Model& model, const std::string& dtype); // throws Unsupported naming what can't be expressed
+WrittenFolder writeQwen35Folder(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const std::string& dtype,
+                                const Control& control);
+
+} // namespace linnet::core
