@@ -100,12 +100,6 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     updateActions();
 }
 
-MainWindow::~MainWindow() { // panels go before the session that they show
-    hide();
-    qDeleteAll(m_docks);
-    delete takeCentralWidget();
-}
-
 MainWindow::~MainWindow() { // the panels first: to their end they speak to the session
     hide();
     delete takeCentralWidget();
@@ -245,7 +239,7 @@ void MainWindow::makeMenus() {
 
     auto* help = menuBar()->addMenu(tr("&Help"));
     m_habits->fillHelp(help);
-    m_habits->collectShortcuts();
+    m_habits->finish();
 
     auto* bar = addToolBar(tr("Main"));
     bar->setObjectName(QStringLiteral("mainToolBar"));

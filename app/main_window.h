@@ -23,7 +23,6 @@ class MainWindow : public QMainWindow {
 public:
     explicit MainWindow(QWidget* parent = nullptr);
     ~MainWindow() override;
-    ~MainWindow() override;
     Session* session() { return &m_session; }
     WindowHabits* habits() { return m_habits; }
 

@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace linnet::widgets {
+namespace {
+
+constexpr float kBandOpacity = 0.22f;
+
+} // namespace
 CurvePlot::CurvePlot(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("No curves yet")) {
     setAccessibleName(tr("Curves"));
     setFocusPolicy(Qt::StrongFocus);
@@ -81,10 +86,12 @@ void CurvePlot::addCurve(const QString& id, const QString& name, const CurveLook
 }
 
 void CurvePlot::style(Curve& curve) const {
-    const QColor faint = fadedInto(curve.look.color, colors().background);
-    curve.raw->setPen(QPen(faint, 1));
-    if (curve.line->channelFillGraph())
-        curve.line->setBrush(faint);
+    curve.raw->setPen(QPen(fadedInto(curve.look.color, colors().background), 1));
+    if (!curve.line->channelFillGraph())
+        return;
+    QColor tint = curve.look.color; // one polygon: here a translucent brush is cheap, and bands of several runs show through
+    tint.setAlphaF(kBandOpacity);
+    curve.line->setBrush(tint);
 }
 
 void CurvePlot::setBand(const QString& lowId, const QString& highId) {
@@ -92,6 +99,8 @@ void CurvePlot::setBand(const QString& lowId, const QString& highId) {
     if (!low || !high)
         return;
     high->line->setChannelFillGraph(low->line);
+    for (QCPGraph* edge : {low->line, high->line})
+        edge->setLayer("raw"); // behind every line
     style(*high);
     schedule();
 }
@@ -161,6 +170,11 @@ void CurvePlot::setAxisLabels(const QString& x, const QString& y) {
     schedule();
 }
 
+void CurvePlot::setTitle(const QString& title) {
+    m_title = title;
+    schedule();
+}
+
 void CurvePlot::setEmptyText(const QString& text) {
     m_emptyText = text;
     schedule();
@@ -171,6 +185,7 @@ void CurvePlot::setLogY(bool log) {
     QCPAxis* y = plot().yAxis;
     y->setScaleType(log ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
     y->setTicker(log ? QSharedPointer<QCPAxisTicker>(new QCPAxisTickerLog) : QSharedPointer<QCPAxisTicker>(new QCPAxisTicker));
+    fitTicks();
     m_follows = true;
     schedule();
 }

@@ -58,6 +58,7 @@ public:
     size_t pointCount(const QString& id) const;
 
     void setAxisLabels(const QString& x, const QString& y);
+    void setTitle(const QString& title); // in the plot's corner
     void setEmptyText(const QString& text);
     void setLogY(bool log);
     void setWholeX(bool whole); // ticks at whole numbers only: x counts things
@@ -112,6 +113,7 @@ private:
     void schedule();
     void refresh();
     void follow();
+    void fitTicks();
     void fill(Curve& curve, double from, double to);
     void draw(Curve& curve, QCPGraph* graph, bool smoothed, double from, double to);
     void style(Curve& curve) const;
@@ -129,7 +131,7 @@ private:
     std::optional<double> m_cursor;
     QTimer m_timer;
     QElapsedTimer m_sinceRefresh;
-    QString m_emptyText;
+    QString m_emptyText, m_title;
     double m_smoothing = 0;
     bool m_log = false, m_clip = false, m_clipped = false, m_follows = true, m_refreshing = false, m_legendStale = false;
     QCPLayer* m_overlay = nullptr;

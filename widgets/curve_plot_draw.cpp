@@ -155,11 +155,16 @@ void CurvePlot::follow() {
     plot().yAxis->setRange(low - margin, high + margin);
 }
 
+void CurvePlot::fitTicks() { // labels of a low plot must not touch
+    plot().yAxis->ticker()->setTickCount(std::clamp((height() - 50) / (2 * fontMetrics().height()), 1, 6));
+}
+
 void CurvePlot::resizeEvent(QResizeEvent* event) {
     PlotWidget::resizeEvent(event);
     m_legendStale = true;
     const int digits = fontMetrics().horizontalAdvance("000000") + 14;
     plot().xAxis->ticker()->setTickCount(std::clamp((width() - 70) / digits, 2, 8));
+    fitTicks();
     schedule();
 }
 

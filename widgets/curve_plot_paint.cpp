@@ -7,6 +7,7 @@
 namespace linnet::widgets {
 namespace {
 
+constexpr int kLeastForLegend = 160; // pixels; a lower plot would be covered
 constexpr double kRawOpacity = 0.25;
 constexpr double kHoverReach = 48; // pixels from the pointer to the nearest point
 
@@ -42,7 +43,7 @@ void CurvePlot::rebuildLegend() {
         more->setLayer(legend->layer());
         legend->addElement(more);
     }
-    legend->setVisible(!shown.empty());
+    legend->setVisible(!shown.empty() && height() >= kLeastForLegend);
 }
 
 void CurvePlot::restyle() {
@@ -116,10 +117,13 @@ void CurvePlot::paintMarks(QCPPainter& painter) const {
         painter.setPen(colors().axis);
         painter.drawText(area.adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, m_emptyText);
     }
-    if (m_clipped && !m_curves.empty()) {
-        painter.setPen(colors().text);
-        painter.drawText(area.adjusted(6, 4, -6, -4), Qt::AlignLeft | Qt::AlignTop, tr("outliers clipped"));
-    }
+    QStringList corner;
+    if (!m_title.isEmpty())
+        corner << m_title;
+    if (m_clipped && !m_curves.empty())
+        corner << tr("outliers clipped");
+    painter.setPen(colors().text);
+    painter.drawText(area.adjusted(6, 3, -6, -3), Qt::AlignHCenter | Qt::AlignTop, corner.join(QStringLiteral(", ")));
     double freeFrom = area.left(); // labels that would overlap stay away, their lines remain
     for (const Mark& mark : m_marks) {
         const double x = plot().xAxis->coordToPixel(mark.x);

@@ -365,6 +365,7 @@ void Session::finishOpen(const JobResult& result) {
     m_recipe.setShape(static_cast<int>(layers), static_cast<int>(m_teacher->config.heads));
     loadStartingRecipe();
     if (!m_pendingRun.isEmpty()) {
+        addRecent(Recent::Runs, m_pendingRun);
         if (const auto recipe = core::readRecipe((m_pendingRun + QStringLiteral("/recipe.json")).toStdString()))
             m_recipe.replace(*recipe, tr("Open the recipe of %1").arg(QFileInfo(m_pendingRun).fileName())); // undo: what was edited before
         openRun(m_pendingRun);

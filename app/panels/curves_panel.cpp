@@ -1,175 +1,450 @@
 #include "app/panels/curves_panel.h"
 
 #include "app/models/session.h"
-#include "widgets/color_maps.h"
+#include "widgets/color_range.h"
 #include "widgets/curve_plot.h"
 
 #include <QCheckBox>
 #include <QComboBox>
+#include <QCoreApplication>
 #include <QHBoxLayout>
+#include <QHeaderView>
 #include <QLabel>
-#include <QSignalBlocker>
+#include <QLineEdit>
+#include <QMenu>
+#include <QPointer>
+#include <QRegularExpression>
+#include <QScrollArea>
+#include <QSettings>
 #include <QSlider>
+#include <QSplitter>
+#include <QTableWidget>
+#include <QThreadPool>
+#include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
-#include <map>
+#include <cmath>
 
 namespace linnet::app {
 namespace {
 
-const char* const kStages[] = {"align", "drift", "distill"}; // those with metrics
-
-double quantityOf(const core::MetricRow& row, int quantity) {
-    switch (quantity) {
-    case 1: return row.heldOutLoss.value_or(std::nan(""));
-    case 2: return row.relativeLoss.value_or(std::nan(""));
-    case 3: return row.lr;
-    case 4: return row.gradNorm;
-    default: return row.loss;
-    }
-}
-
-double positionOf(const core::MetricRow& row, int axis) {
-    return axis == 1 ? static_cast<double>(row.tokens) : axis == 2 ? row.time : static_cast<double>(row.step);
-}
+constexpr int kLeastPlot = 125; // pixels
+constexpr int kNewMs = 100, kValuesMs = 40; // redrawn at most so often
+constexpr CurveQuantity kQuantities[] = {CurveQuantity::Loss, CurveQuantity::RelativeLoss, CurveQuantity::LearningRate, CurveQuantity::GradientNorm, CurveQuantity::TokensPerSecond};
 
 } // namespace
 
 CurvesPanel::CurvesPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
     setObjectName(QStringLiteral("curvesPanel"));
-    m_plot = new widgets::CurvePlot;
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(6, 4, 6, 4);
+    layout->addLayout(makeWhat());
+    layout->addLayout(makeHow());
+    layout->addWidget(makePlots(), 1);
+    m_newTimer.setSingleShot(true);
+    m_newTimer.setInterval(kNewMs);
+    connect(&m_newTimer, &QTimer::timeout, this, &CurvesPanel::drawNew);
+    m_valuesTimer.setSingleShot(true);
+    m_valuesTimer.setInterval(kValuesMs);
+    connect(&m_valuesTimer, &QTimer::timeout, this, &CurvesPanel::fillValues);
+    auto* library = session->library();
+    connect(library, &RunLibrary::changed, this, &CurvesPanel::collect);
+    connect(library, &RunLibrary::metricsAppended, this, &CurvesPanel::metricsCame);
+    connect(library, &RunLibrary::metricsReplaced, this, [this](const QString& folder) {
+        if (m_runs.erase(folder) > 0)
+            m_drawn.clear();
+        collect();
+    });
+    connect(session, &Session::stageStarted, this, &CurvesPanel::showStage);
+    connect(session->closedForm(), &ClosedFormModel::changed, this, [this] {
+        if (const auto run = m_session->currentRun(); run && m_runs.contains(run->folder)) {
+            m_runs[run->folder]->fits = m_session->closedForm()->layers();
+            drawCalibration(*m_plots[Calibration], *m_runs[run->folder]);
+            showPlots();
+        }
+    });
+    connect(session->selection(), &SelectionModel::changed, this, [this] { // its layers are drawn by themselves
+        if (!m_runs.empty())
+            rebuild();
+    });
+    applyLooks();
+    collect();
+    rebuild(); // also without a run
+}
+
+// ---- controls ----------------------------------------------------------------------------------------------------------------
+
+QHBoxLayout* CurvesPanel::makeWhat() {
     m_stage = new QComboBox;
     m_stage->setObjectName(QStringLiteral("stageCombo"));
-    for (const auto& [name, hint] : {std::pair{tr("alignment"), tr("each layer by itself, on the teacher's inputs")},
+    m_stage->setAccessibleName(tr("stages"));
+    for (const auto& [name, hint] : {std::pair{tr("all stages"), tr("those that the runs have, one below the other")},
+                                     {tr("calibration"), tr("what the closed form could not reproduce, by layer: the layer and its heads")},
+                                     {tr("alignment"), tr("each layer by itself, on the teacher's inputs")},
                                      {tr("drift"), tr("the loss of each layer on the student's own inputs, before and after")},
                                      {tr("distillation"), tr("all converted layers together, KL to the teacher")}}) {
         m_stage->addItem(name);
         m_stage->setItemData(m_stage->count() - 1, hint, Qt::ToolTipRole);
     }
     m_quantity = new QComboBox;
-    m_quantity->addItems({tr("loss"), tr("held-out loss"), tr("relative loss (held out)"), tr("learning rate"), tr("gradient norm")});
+    m_quantity->setObjectName(QStringLiteral("quantityCombo"));
+    m_quantity->setAccessibleName(tr("quantity"));
+    m_quantity->addItems({tr("loss, trained and held out"), tr("relative loss, held out"), tr("learning rate"), tr("gradient norm"), tr("tokens per second")});
     m_axis = new QComboBox;
+    m_axis->setObjectName(QStringLiteral("axisCombo"));
+    m_axis->setAccessibleName(tr("horizontal axis"));
     m_axis->addItems({tr("step"), tr("tokens"), tr("seconds")});
-    m_log = new QCheckBox(tr("log axis"));
-    m_log->setChecked(true);
-    m_smoothing = new QSlider(Qt::Horizontal);
-    m_smoothing->setRange(0, 99);
-    m_smoothing->setValue(60);
-    m_smoothing->setMaximumWidth(180);
-    m_smoothing->setAccessibleName(tr("smoothing"));
-    auto* value = new QLabel;
-    value->setMinimumWidth(fontMetrics().horizontalAdvance(QStringLiteral("0.00")));
+    m_axis->setToolTip(tr("Layers may be trained one after another: at tokens and seconds a step counts when its first layer got there"));
+    m_runMenu = new QMenu(this);
+    m_runButton = new QToolButton;
+    m_runButton->setObjectName(QStringLiteral("curveRuns"));
+    m_runButton->setText(tr("Runs"));
+    m_runButton->setToolTip(tr("Which runs are drawn; the chosen one and the baseline always are"));
+    m_runButton->setMenu(m_runMenu);
+    m_runButton->setPopupMode(QToolButton::InstantPopup);
+    connect(m_runMenu, &QMenu::aboutToShow, this, &CurvesPanel::fillRunMenu);
+    m_runMenu->addAction(tr("(none yet)"))->setEnabled(false); // a menu without entries would not open
+    for (auto* combo : {m_stage, m_quantity, m_axis})
+        connect(combo, &QComboBox::currentIndexChanged, this, &CurvesPanel::rebuild);
     auto* row = new QHBoxLayout;
-    for (auto* widget : {static_cast<QWidget*>(m_stage), static_cast<QWidget*>(m_quantity), static_cast<QWidget*>(new QLabel(tr("over"))), static_cast<QWidget*>(m_axis), static_cast<QWidget*>(m_log),
-                         static_cast<QWidget*>(new QLabel(tr("smoothing"))), static_cast<QWidget*>(m_smoothing), static_cast<QWidget*>(value)})
-        row->addWidget(widget);
+    row->addWidget(m_stage);
+    row->addWidget(m_quantity);
+    row->addWidget(new QLabel(tr("over")));
+    row->addWidget(m_axis);
     row->addStretch(1);
-    auto* layout = new QVBoxLayout(this);
-    layout->addLayout(row);
-    layout->addWidget(m_plot, 1);
-    const auto smooth = [this, value](int percent) {
-        m_plot->setSmoothing(percent / 100.0);
-        value->setText(QString::number(percent / 100.0, 'f', 2));
-    };
-    connect(m_smoothing, &QSlider::valueChanged, this, smooth);
-    connect(m_log, &QCheckBox::toggled, m_plot, &widgets::CurvePlot::setLogY);
-    connect(m_stage, &QComboBox::currentIndexChanged, this, &CurvesPanel::rebuild);
-    connect(session, &Session::stageStarted, this, &CurvesPanel::showStage);
-    connect(m_quantity, &QComboBox::currentIndexChanged, this, &CurvesPanel::rebuild);
-    connect(m_axis, &QComboBox::currentIndexChanged, this, &CurvesPanel::rebuild);
-    connect(session, &Session::metricsAppended, this, &CurvesPanel::append);
-    connect(session, &Session::runsChanged, this, [this] {
-        if (const auto run = m_session->currentRun(); run && run->folder != m_run)
-            rebuild();
-    });
-    smooth(m_smoothing->value());
-    m_plot->setLogY(true);
-    rebuild();
+    row->addWidget(m_runButton);
+    return row;
 }
 
-QString CurvesPanel::stage() const {
-    return QString::fromLatin1(kStages[m_stage->currentIndex()]);
+QHBoxLayout* CurvesPanel::makeHow() {
+    m_log = new QCheckBox(tr("log"));
+    m_log->setObjectName(QStringLiteral("logCheck"));
+    m_log->setToolTip(tr("Logarithmic vertical axis"));
+    m_log->setChecked(true);
+    m_clip = new QCheckBox(tr("clip outliers"));
+    m_clip->setObjectName(QStringLiteral("clipCheck"));
+    m_clip->setToolTip(tr("The vertical axis spans 2 to 98 % of the values in view"));
+    m_smoothing = new QSlider(Qt::Horizontal);
+    m_smoothing->setObjectName(QStringLiteral("smoothingSlider"));
+    m_smoothing->setRange(0, 99);
+    m_smoothing->setValue(60);
+    m_smoothing->setMaximumWidth(140);
+    m_smoothing->setAccessibleName(tr("smoothing"));
+    m_smoothing->setToolTip(tr("Weight of the moving average; the raw line stays behind it"));
+    m_weight = new QLabel;
+    m_weight->setMinimumWidth(fontMetrics().horizontalAdvance(QStringLiteral("0.00")));
+    m_pinned = new QLineEdit;
+    m_pinned->setObjectName(QStringLiteral("pinnedLayers"));
+    m_pinned->setAccessibleName(tr("layers drawn by themselves"));
+    m_pinned->setPlaceholderText(tr("layers"));
+    m_pinned->setToolTip(tr("Layers drawn by themselves beside the percentiles, such as 3, 7; those of the selected heads are too"));
+    m_pinned->setMaximumWidth(14 * fontMetrics().averageCharWidth());
+    m_showValues = new QCheckBox(tr("values"));
+    m_showValues->setObjectName(QStringLiteral("valuesCheck"));
+    m_showValues->setToolTip(tr("A table of what lies under the cursor"));
+    m_showValues->setChecked(QSettings().value(QStringLiteral("curves/values"), true).toBool());
+    connect(m_log, &QCheckBox::toggled, this, &CurvesPanel::applyLooks);
+    connect(m_clip, &QCheckBox::toggled, this, &CurvesPanel::applyLooks);
+    connect(m_smoothing, &QSlider::valueChanged, this, &CurvesPanel::applyLooks);
+    connect(m_pinned, &QLineEdit::editingFinished, this, &CurvesPanel::rebuild);
+    connect(m_showValues, &QCheckBox::toggled, this, [this](bool on) {
+        QSettings().setValue(QStringLiteral("curves/values"), on);
+        m_values->setVisible(on);
+    });
+    auto* row = new QHBoxLayout;
+    for (auto* widget : {static_cast<QWidget*>(m_log), static_cast<QWidget*>(m_clip), static_cast<QWidget*>(new QLabel(tr("smoothing"))), static_cast<QWidget*>(m_smoothing), static_cast<QWidget*>(m_weight),
+                         static_cast<QWidget*>(new QLabel(tr("pin"))), static_cast<QWidget*>(m_pinned)})
+        row->addWidget(widget);
+    row->addStretch(1);
+    row->addWidget(m_showValues);
+    return row;
+}
+
+QWidget* CurvesPanel::makePlots() {
+    auto* plots = new QSplitter(Qt::Vertical);
+    plots->setChildrenCollapsible(false);
+    static const char* const names[Stages] = {"calibrationPlot", "alignPlot", "driftPlot", "distillPlot"};
+    const QString spoken[Stages] = {tr("Calibration: residual of the closed form"), tr("Alignment"), tr("Drift: loss on the student's inputs"), tr("Distillation")};
+    const QString empty[Stages] = {tr("No closed form in this run."), tr("Start a run: the alignment loss of its layers appears here."),
+                                   tr("No drift correction in this run: Method > drift turns it on."), tr("No distillation in this run: Method > Distillation > steps turns it on.")};
+    for (int stage = 0; stage < Stages; ++stage) {
+        auto* plot = m_plots[stage] = new widgets::CurvePlot;
+        plot->setObjectName(QLatin1String(names[stage]));
+        plot->setAccessibleName(spoken[stage]);
+        plot->setTitle(spoken[stage]);
+        plot->setMinimumHeight(kLeastPlot);
+        plot->setEmptyText(empty[stage]);
+        plot->setWholeX(overLayers(stage));
+        plots->addWidget(plot);
+        connect(plot, &widgets::CurvePlot::cursorMoved, this, [this, stage](double x) { moveCursor(stage, x); });
+        connect(plot, &widgets::PlotWidget::saved, this, [this](const QString& message) { Q_EMIT m_session->notice(message); });
+    }
+    m_values = new QTableWidget(0, 4);
+    m_values->setObjectName(QStringLiteral("cursorValues"));
+    m_values->setAccessibleName(tr("Values under the cursor"));
+    m_values->setHorizontalHeaderLabels({tr("under the cursor"), tr("at"), tr("value"), tr("smoothed")});
+    m_values->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    m_values->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    m_values->verticalHeader()->hide();
+    m_values->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
+    m_values->setEditTriggers(QAbstractItemView::NoEditTriggers);
+    m_values->setSelectionBehavior(QAbstractItemView::SelectRows);
+    m_values->setIconSize({26, 12});
+    m_values->setShowGrid(false);
+    m_values->setTabKeyNavigation(false);
+    m_values->setMinimumHeight(3 * (fontMetrics().height() + 8));
+    m_values->setVisible(m_showValues->isChecked());
+    auto* area = new QScrollArea; // four of them are higher than a small screen
+    area->setWidgetResizable(true);
+    area->setFrameShape(QFrame::NoFrame);
+    area->setFocusPolicy(Qt::NoFocus);
+    area->setWidget(plots);
+    auto* split = new QSplitter(Qt::Vertical);
+    split->setChildrenCollapsible(false);
+    split->addWidget(area);
+    split->addWidget(m_values);
+    split->setStretchFactor(0, 4);
+    split->setStretchFactor(1, 1);
+    return split;
+}
+
+void CurvesPanel::fillRunMenu() {
+    m_runMenu->clear();
+    auto* library = m_session->library();
+    for (const auto& run : library->runs().mid(0, 40)) {
+        if (!run->hasBegun())
+            continue;
+        auto* action = m_runMenu->addAction(QIcon(widgets::lookSwatch(widgets::runLook(run->look), {26, 12}, devicePixelRatioF())), run->name);
+        action->setCheckable(true);
+        action->setChecked(library->drawn().contains(run));
+        action->setEnabled(run != m_session->currentRun() && run->folder != library->baseline());
+        connect(action, &QAction::toggled, this, [library, folder = run->folder](bool on) { library->setShown(folder, on); });
+    }
+    if (m_runMenu->isEmpty())
+        m_runMenu->addAction(tr("(none yet)"))->setEnabled(false);
+}
+
+CurveOptions CurvesPanel::options() const {
+    CurveOptions options;
+    options.quantity = kQuantities[m_quantity->currentIndex()];
+    options.axis = static_cast<CurveAxis>(m_axis->currentIndex());
+    for (const auto& part : m_pinned->text().split(QRegularExpression(QStringLiteral("[^0-9]+")), Qt::SkipEmptyParts))
+        options.pinned.insert(part.toInt());
+    for (const auto& head : m_session->selection()->selected())
+        options.pinned.insert(head.layer);
+    return options;
+}
+
+void CurvesPanel::applyLooks() {
+    const double weight = m_smoothing->value() / 100.0;
+    m_weight->setText(QString::number(weight, 'f', 2));
+    for (int stage = 0; stage < Stages; ++stage) {
+        m_plots[stage]->setLogY(m_log->isChecked());
+        m_plots[stage]->setClipOutliers(m_clip->isChecked());
+        m_plots[stage]->setSmoothing(overLayers(stage) ? 0 : weight); // layers are no steps of a way
+    }
+    m_valuesTimer.start();
 }
 
 void CurvesPanel::showStage(const QString& stage) {
-    for (int i = 0; i < m_stage->count(); ++i)
-        if (stage == QLatin1String(kStages[i]))
-            m_stage->setCurrentIndex(i);
+    if (m_stage->currentIndex() == 0)
+        return; // all are seen
+    static const char* const names[Stages] = {"starts", "align", "drift", "distill"};
+    for (int i = 0; i < Stages; ++i)
+        if (stage == QLatin1String(names[i]))
+            m_stage->setCurrentIndex(i + 1);
+}
+
+// ---- runs --------------------------------------------------------------------------------------------------------------------
+
+void CurvesPanel::collect() {
+    auto* library = m_session->library();
+    auto drawn = library->drawn();
+    if (const auto current = m_session->currentRun(); current && !drawn.contains(current) && current->hasBegun())
+        drawn.append(current);
+    QString key;
+    for (const auto& run : drawn)
+        key += QStringLiteral("%1|%2|%3|%4;").arg(run->folder, run->name).arg(run->look).arg(run->folder == library->baseline());
+    if (key == m_drawn)
+        return drawMarks();
+    m_drawn = key;
+    std::map<QString, std::unique_ptr<DrawnRun>> runs;
+    for (const auto& run : drawn) {
+        auto& made = runs[run->folder];
+        if (const auto before = m_runs.find(run->folder); before != m_runs.end() && before->second->entry == run) {
+            made = std::move(before->second);
+        } else {
+            made = std::make_unique<DrawnRun>();
+            made->entry = run;
+            for (auto* stage : {&made->align, &made->drift, &made->distill})
+                stage->add(run->metrics);
+        }
+        made->baseline = run->folder == library->baseline();
+        askFits(*made);
+    }
+    m_runs = std::move(runs);
+    m_new.clear();
+    rebuild();
+}
+
+void CurvesPanel::askFits(DrawnRun& run) { // of the current run the session knows them; those of others are read once
+    if (m_session->currentRun() == run.entry && !m_session->closedForm()->layers().empty())
+        run.fits = m_session->closedForm()->layers();
+    if (!run.fits.empty() || std::exchange(run.fitsAsked, true))
+        return;
+    QThreadPool::globalInstance()->start([panel = QPointer(this), folder = run.entry->folder] {
+        auto fits = std::make_shared<LayerFits>(readClosedForm(folder.toStdString()));
+        QMetaObject::invokeMethod(QCoreApplication::instance(), [panel, folder, fits] {
+            if (!panel || fits->empty() || !panel->m_runs.contains(folder))
+                return;
+            panel->m_runs[folder]->fits = std::move(*fits);
+            drawCalibration(*panel->m_plots[Calibration], *panel->m_runs[folder]);
+            panel->showPlots();
+        });
+    });
+}
+
+void CurvesPanel::metricsCame(const QString& folder, const std::vector<core::MetricRow>& rows) {
+    const auto run = m_runs.find(folder);
+    if (run == m_runs.end())
+        return;
+    std::int64_t first = -1;
+    for (auto* stage : {&run->second->align, &run->second->drift, &run->second->distill})
+        if (const auto from = stage->add(rows); from >= 0)
+            first = first < 0 ? from : std::min(first, from);
+    if (first < 0)
+        return;
+    const auto known = m_new.try_emplace(folder, first).first;
+    known->second = std::min(known->second, first);
+    if (!m_newTimer.isActive())
+        m_newTimer.start();
+}
+
+void CurvesPanel::drawNew() {
+    for (const auto& [folder, from] : m_new)
+        if (const auto run = m_runs.find(folder); run != m_runs.end())
+            drawRun(*run->second, run->second->align.layers().size() == kFewLayers + 1 ? 0 : from); // here lines become percentiles
+    m_new.clear();
+    drawMarks();
+    showPlots();
+    m_valuesTimer.start();
 }
 
 void CurvesPanel::rebuild() {
-    const auto run = m_session->currentRun();
-    if (run && run->folder != m_run && !run->metrics.empty()) { // another run's: the last stage that it has
-        const QSignalBlocker quiet(m_stage);
-        showStage(QString::fromStdString(run->metrics.back().stage));
+    for (int stage = 0; stage < Stages; ++stage) {
+        m_plots[stage]->clear();
+        const auto quantity = m_quantity->currentIndex() == 0 ? tr("loss") : m_quantity->currentText();
+        m_plots[stage]->setAxisLabels(overLayers(stage) ? tr("layer") : m_axis->currentText(), stage == Calibration ? tr("residual") : stage == Drift ? tr("loss") : quantity);
     }
-    m_run = run ? run->folder : QString();
-    const bool drift = stage() == QLatin1String("drift");
-    for (auto* combo : {m_quantity, m_axis})
-        combo->setEnabled(!drift);
-    m_plot->clear();
-    m_plot->setSmoothing(drift ? 0 : m_smoothing->value() / 100.0); // layers are no steps of a way
-    m_smoothing->setEnabled(!drift);
-    m_plot->setWholeX(drift);
-    m_plot->setAxisLabels(drift ? tr("layer") : m_axis->currentText(), drift ? tr("loss on the student's inputs") : m_quantity->currentText());
-    m_plot->setEmptyText(drift                                   ? tr("No drift correction in this run: Method > drift turns it on.")
-                         : stage() == QLatin1String("distill") ? tr("No distillation in this run: Method > Distillation > steps turns it on.")
-                                                                 : tr("Start a run: the alignment loss of each converted layer appears here."));
-    if (run && !run->metrics.empty())
-        append(run->metrics);
-    m_plot->resetView();
+    for (const auto& [folder, run] : m_runs)
+        if (run->entry != m_session->currentRun())
+            drawRun(*run, 0);
+    for (const auto& [folder, run] : m_runs) // above the others
+        if (run->entry == m_session->currentRun())
+            drawRun(*run, 0);
+    drawMarks();
+    showPlots();
+    m_valuesTimer.start();
 }
 
-// What a layer's correction began with and what it ended with, over the layers.
-void CurvesPanel::appendDrift(const std::vector<core::MetricRow>& rows) {
-    std::map<std::int64_t, std::pair<double, double>> layers;
-    for (const auto& row : rows)
-        if (row.stage == "drift") {
-            auto& [before, after] = layers.try_emplace(row.layer, row.loss, row.heldOutLoss.value_or(row.loss)).first->second;
-            if (row.step == 0)
-                before = row.loss;
-            after = row.heldOutLoss.value_or(after);
-        }
-    for (const auto& [id, name, color] : {std::tuple{QStringLiteral("before"), tr("before"), 1}, {QStringLiteral("after"), tr("after"), 0}}) {
-        if (layers.empty())
-            return;
-        if (!m_plot->hasCurve(id))
-            m_plot->addCurve(id, name, widgets::runColor(color), color ? Qt::DashLine : Qt::SolidLine);
-        m_plot->clearPoints(id);
-        for (const auto& [layer, loss] : layers)
-            m_plot->append(id, static_cast<double>(layer), id == QLatin1String("after") ? loss.second : loss.first);
+void CurvesPanel::drawRun(const DrawnRun& run, std::int64_t fromStep) {
+    if (fromStep == 0 && run.align.layers().size() == kFewLayers + 1)
+        for (const auto layer : run.align.layers())
+            for (int heldOut = 0; heldOut < 2; ++heldOut)
+                m_plots[Align]->removeCurve(run.entry->folder + QStringLiteral("|%1|%2").arg(layer).arg(heldOut));
+    const auto with = options();
+    drawCalibration(*m_plots[Calibration], run);
+    drawSteps(*m_plots[Align], run, run.align, with, fromStep);
+    drawDrift(*m_plots[Drift], run);
+    drawSteps(*m_plots[Distill], run, run.distill, with, fromStep);
+}
+
+// Of the chosen run: where its checkpoint lies, and over time where its stages begin.
+void CurvesPanel::drawMarks() {
+    for (auto* plot : m_plots)
+        plot->clearMarks();
+    const auto current = m_session->currentRun();
+    const auto found = current ? m_runs.find(current->folder) : m_runs.end();
+    if (found == m_runs.end())
+        return;
+    const auto& run = *found->second;
+    const auto axis = options().axis;
+    const std::tuple<int, const StageCurves*, QString> stages[] = {{Align, &run.align, tr("alignment")}, {Drift, &run.drift, tr("drift")}, {Distill, &run.distill, tr("distillation")}};
+    for (const auto& [stage, curves, name] : stages) {
+        if (axis == CurveAxis::Time)
+            if (const auto begin = curves->positionOfStep(0, axis))
+                for (auto* plot : {m_plots[Align], m_plots[Distill]})
+                    plot->addMark(*begin, name);
+        if (current->disk.savedStep && current->disk.stage == curves->stage() && !overLayers(stage))
+            if (const auto at = curves->positionOfStep(*current->disk.savedStep, axis); at && current->state != QLatin1String("done"))
+                m_plots[stage]->addMark(*at, tr("checkpoint"));
     }
 }
 
-void CurvesPanel::append(const std::vector<core::MetricRow>& rows) {
-    const auto run = m_session->currentRun();
-    if (!run)
-        return;
-    if (run->folder != m_run) { // another run's: draw it whole, these rows among it
-        rebuild();
+bool CurvesPanel::hasData(int stage) const {
+    return std::any_of(m_runs.begin(), m_runs.end(), [stage](const auto& each) {
+        const auto& run = *each.second;
+        return stage == Calibration ? !run.fits.empty() : !(stage == Align ? run.align : stage == Drift ? run.drift : run.distill).empty();
+    });
+}
+
+void CurvesPanel::showPlots() {
+    const int chosen = m_stage->currentIndex() - 1;
+    bool any = false;
+    for (int stage = 0; stage < Stages; ++stage) {
+        const bool shown = chosen == stage || (chosen < 0 && hasData(stage));
+        m_plots[stage]->setVisible(shown);
+        any |= shown;
+    }
+    if (!any)
+        m_plots[Align]->show(); // it says what to do
+    const bool steps = m_plots[Align]->isVisibleTo(this) || m_plots[Distill]->isVisibleTo(this);
+    for (auto* control : {static_cast<QWidget*>(m_quantity), static_cast<QWidget*>(m_axis), static_cast<QWidget*>(m_smoothing), static_cast<QWidget*>(m_pinned)})
+        control->setEnabled(steps);
+}
+
+// ---- cursor ------------------------------------------------------------------------------------------------------------------
+
+void CurvesPanel::moveCursor(int from, double x) {
+    m_cursors[overLayers(from)] = x;
+    for (int stage = 0; stage < Stages; ++stage)
+        if (stage != from && overLayers(stage) == overLayers(from))
+            m_plots[stage]->setCursor(x);
+    if (!m_valuesTimer.isActive())
+        m_valuesTimer.start();
+}
+
+void CurvesPanel::fillValues() {
+    QList<widgets::CurveValue> values;
+    for (int stage = 0; stage < Stages; ++stage)
+        if (const auto at = m_cursors[overLayers(stage)]; at && m_plots[stage]->isVisibleTo(this))
+            for (auto& value : m_plots[stage]->valuesAt(*at))
+                if (!value.name.isEmpty())
+                    values.append(std::move(value));
+    std::stable_partition(values.begin(), values.end(), [](const auto& value) { return value.look.legend; }); // edges of bands last
+    const bool none = values.isEmpty();
+    m_values->setRowCount(none ? 1 : static_cast<int>(values.size()));
+    m_values->clearSpans();
+    if (none) {
+        m_values->setSpan(0, 0, 1, 4);
+        auto* item = new QTableWidgetItem(tr("Point at a curve, or press the arrow keys in a plot."));
+        item->setFlags(Qt::NoItemFlags);
+        m_values->setItem(0, 0, item);
         return;
     }
-    if (stage() == QLatin1String("drift")) {
-        if (std::any_of(rows.begin(), rows.end(), [](const core::MetricRow& row) { return row.stage == "drift"; }))
-            appendDrift(run->metrics); // few rows: a layer's later ones replace what is shown of it
-        return;
-    }
-    const auto shown = stage().toStdString();
-    std::map<std::int64_t, std::pair<std::vector<double>, std::vector<double>>> points;
-    for (const auto& row : rows) {
-        const double y = quantityOf(row, m_quantity->currentIndex());
-        if (row.stage != shown || std::isnan(y))
-            continue; // another stage's, or measured every few steps only
-        points[row.layer].first.push_back(positionOf(row, m_axis->currentIndex()));
-        points[row.layer].second.push_back(y);
-    }
-    for (const auto& [layer, xy] : points) {
-        const auto id = QString::number(layer);
-        if (!m_plot->hasCurve(id)) {
-            const auto index = static_cast<int>(std::max<std::int64_t>(layer, 0));
-            m_plot->addCurve(id, layer < 0 ? tr("all converted layers") : tr("layer %1").arg(layer), widgets::runColor(index), index / 8 % 2 ? Qt::DashLine : Qt::SolidLine);
+    for (int row = 0; row < m_values->rowCount(); ++row) {
+        const auto& value = values[row];
+        const QString cells[] = {value.name, widgets::readout(value.x), widgets::readout(value.y), value.look.smooth ? widgets::readout(value.smoothed) : QStringLiteral("–")};
+        for (int column = 0; column < 4; ++column) {
+            auto* item = m_values->item(row, column);
+            if (!item)
+                m_values->setItem(row, column, item = new QTableWidgetItem);
+            item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
+            item->setText(cells[column]);
+            item->setTextAlignment((column == 0 ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
         }
-        m_plot->append(id, xy.first, xy.second);
+        m_values->item(row, 0)->setIcon(QIcon(widgets::lookSwatch({value.look.color, value.look.style, value.look.marker}, {26, 12}, devicePixelRatioF())));
+        m_values->item(row, 0)->setToolTip(value.name);
     }
 }
 

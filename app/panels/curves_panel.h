@@ -1,40 +1,73 @@
 #pragma once
 
-#include "core/convert/convert.h"
+#include "app/panels/curve_drawing.h"
 
-#include <QSet>
+#include <QTimer>
 #include <QWidget>
+#include <map>
+#include <memory>
+#include <optional>
 
 class QCheckBox;
 class QComboBox;
+class QHBoxLayout;
+class QLabel;
+class QLineEdit;
+class QMenu;
 class QSlider;
-
-namespace linnet::widgets {
-class CurvePlot;
-}
+class QSplitter;
+class QTableWidget;
+class QToolButton;
 
 namespace linnet::app {
 
 class Session;
 
-// The metrics of the current run, stage by stage: alignment has one curve a layer, drift what it took off each layer, distillation one.
+// The metrics of the ticked runs, the chosen one and the baseline: a plot for each stage, stacked, with one cursor over equal axes
+// and a table of what lies under it.
 class CurvesPanel : public QWidget {
     Q_OBJECT
 public:
     explicit CurvesPanel(Session* session, QWidget* parent = nullptr);
 
 private:
-    void append(const std::vector<core::MetricRow>& rows);
-    void appendDrift(const std::vector<core::MetricRow>& rows);
-    void rebuild();
+    enum Stage { Calibration, Align, Drift, Distill, Stages };
+    static bool overLayers(int stage) { return stage == Calibration || stage == Drift; }
+
+    QHBoxLayout* makeWhat();
+    QHBoxLayout* makeHow();
+    QWidget* makePlots();
+    void fillRunMenu();
     void showStage(const QString& stage); // as a run names it
-    QString stage() const;
+    void collect();                       // the runs to draw
+    void askFits(DrawnRun& run);
+    void rebuild();
+    void drawRun(const DrawnRun& run, std::int64_t fromStep);
+    void drawMarks();
+    void showPlots();
+    void applyLooks();
+    void metricsCame(const QString& folder, const std::vector<core::MetricRow>& rows);
+    void drawNew();
+    void moveCursor(int stage, double x);
+    void fillValues();
+    CurveOptions options() const;
+    bool hasData(int stage) const;
+
     Session* m_session;
-    widgets::CurvePlot* m_plot;
+    widgets::CurvePlot* m_plots[Stages] = {};
     QComboBox *m_stage, *m_quantity, *m_axis;
-    QCheckBox* m_log;
+    QCheckBox *m_log, *m_clip, *m_showValues;
     QSlider* m_smoothing;
-    QString m_run; // folder whose curves are shown
+    QLabel* m_weight;
+    QLineEdit* m_pinned;
+    QToolButton* m_runButton;
+    QMenu* m_runMenu;
+    QTableWidget* m_values;
+    QString m_drawn; // runs, looks and baseline as drawn
+    std::map<QString, std::unique_ptr<DrawnRun>> m_runs;
+    std::map<QString, std::int64_t> m_new; // first step with something new, of each run
+    std::optional<double> m_cursors[2];    // over steps, over layers
+    QTimer m_newTimer, m_valuesTimer;
 };
 
 } // namespace linnet::app

@@ -72,10 +72,12 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     m_layers->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_table = numbersTable(QStringLiteral("evaluationTable"), kModels, {tr("model"), tr("perplexity"), tr("ratio"), tr("loss"), tr("KL"), tr("top-1"), tr("count")},
                            {{}, {}, tr("perplexity / the teacher's"), tr("nats a token"), tr("nats a token, to the teacher"), tr("share of tokens where the teacher's first choice is the same"), tr("predicted tokens")});
+    m_table->setAccessibleName(tr("Evaluation of each model"));
     m_treatmentCaption = new QLabel(tr("What the mixer cannot hold, as the closed form measured it: mean residual of the heads, 0 nothing is lost, 1 all"));
     m_treatmentCaption->setWordWrap(true);
     m_treatments = numbersTable(QStringLiteral("treatmentsTable"), 0, {tr("part"), tr("treatment"), tr("folded"), tr("dropped"), tr("heads folded")},
                                 {{}, tr("as the recipe says"), tr("residual with the part folded in"), tr("residual with the part left out"), tr("share of the heads that fold it")});
+    m_treatments->setAccessibleName(tr("Treatments"));
     auto* layout = new QVBoxLayout(this);
     layout->addWidget(m_caption);
     layout->addWidget(m_table);

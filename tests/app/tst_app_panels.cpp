@@ -2,14 +2,12 @@
 #include "app/models/layer_choice.h"
 #include "app/models/session.h"
 #include "app/models/target_table_model.h"
-#include "app/panels/curves_panel.h"
 #include "app/panels/evaluation_panel.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/inspector_panel.h"
 #include "app/panels/project_panel.h"
 #include "app/panels/targets_panel.h"
 #include "tests/app/fake_teacher.h"
-#include "widgets/curve_plot.h"
 #include "widgets/distance_histogram.h"
 #include "widgets/elided_label.h"
 #include "widgets/head_heat_map.h"
@@ -313,44 +311,6 @@ private Q_SLOTS:
         QVERIFY(text("closedFormChosen").contains(QStringLiteral("Layer 0 was not started in this run")));
         m_session->selection()->select({{3, 9}}, {3, 9});
         QVERIFY(tried->isHidden());
-    }
-
-    void theCurvesOfEachStage() {
-        adopt();
-        app::CurvesPanel panel(m_session.get());
-        auto* plot = panel.findChild<widgets::CurvePlot*>();
-        auto* stage = panel.findChild<QComboBox*>(QStringLiteral("stageCombo"));
-        app::RunEntry run;
-        run.name = QStringLiteral("one"), run.folder = QStringLiteral("/runs/one"), run.state = QStringLiteral("running");
-        const auto row = [&](const char* name, int layer, int step, double loss, std::optional<double> heldOut = {}) {
-            core::MetricRow made;
-            made.stage = name, made.layer = layer, made.step = step, made.loss = loss, made.heldOutLoss = heldOut;
-            run.metrics.push_back(made);
-        };
-        for (const int layer : {3, 5})
-            for (const int step : {1, 2})
-                row("align", layer, step, 1.0 / step);
-        m_session->adoptRun(run);
-        QCOMPARE(plot->pointCount(QStringLiteral("3")), 2u);
-        for (const int layer : {3, 5}) {
-            row("drift", layer, 0, 0.5, 0.4);
-            row("drift", layer, 1, 0.3, 0.25);
-        }
-        for (const int step : {1, 2, 3})
-            row("distill", -1, step, 0.2 / step);
-        m_session->adoptRun(run);
-        QCOMPARE(plot->pointCount(QStringLiteral("3")), 2u); // alignment still, not the other stages' rows
-        Q_EMIT m_session->stageStarted(QStringLiteral("drift"));
-        QCOMPARE(stage->currentIndex(), 1);
-        QCOMPARE(plot->pointCount(QStringLiteral("before")), 2u); // a layer each
-        const auto view = [&] { // drawn some milliseconds later
-            plot->resize(400, 300);
-            return plot->csv();
-        };
-        QTRY_VERIFY2(view().contains(QStringLiteral("before,3,0.5")) && view().contains(QStringLiteral("after,5,0.25")), qPrintable(view()));
-        Q_EMIT m_session->stageStarted(QStringLiteral("distill"));
-        QCOMPARE(plot->pointCount(QStringLiteral("-1")), 3u);
-        QVERIFY(!plot->hasCurve(QStringLiteral("3")));
     }
 
     void whatTreatmentsCost() {

@@ -1,0 +1,31 @@
+// What the window remembers about runs beside their folders: names, looks, the baseline, the queue with its recipes, and run folders
+// that lie elsewhere. One small file in the app's data folder, written atomically; nothing of it enters recipes or run folders.
+#pragma once
+
+#include "core/recipe/recipe.h"
+
+#include <QList>
+#include <QMap>
+#include <QString>
+
+namespace linnet::app {
+
+struct RunMemory {
+    struct Run {
+        QString name;  // "": that of its folder
+        int look = -1; // -1: none yet
+    };
+    struct Waiting {
+        QString folder;
+        core::Recipe recipe;
+    };
+    QMap<QString, Run> runs; // by folder
+    QList<Waiting> queue;    // first to start first
+    QStringList added;       // run folders outside the runs folder
+    QString baseline;        // a folder, ""
+};
+
+RunMemory readRunMemory(const QString& file);                          // what can't be read is left out
+bool writeRunMemory(const QString& file, const RunMemory& memory);     // false: not written, the old file stays
+
+} // namespace linnet::app

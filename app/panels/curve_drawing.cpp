@@ -1,0 +1,161 @@
+#include "app/panels/curve_drawing.h"
+
+#include "widgets/curve_plot.h"
+
+#include <QCoreApplication>
+#include <algorithm>
+#include <cmath>
+
+namespace linnet::app {
+namespace {
+
+using widgets::CurveLook;
+using widgets::Marker;
+
+class Text {
+    Q_DECLARE_TR_FUNCTIONS(CurveDrawing)
+};
+
+CurveLook lookOf(const DrawnRun& run) {
+    const auto own = widgets::runLook(run.entry->look);
+    CurveLook look;
+    look.color = own.color;
+    look.style = run.baseline ? Qt::DashLine : own.style;
+    look.width = run.baseline ? 2 : 1.5;
+    look.marker = own.marker;
+    return look;
+}
+
+CurveLook edgeOf(CurveLook look) { // of a band
+    look.width = 0;
+    look.marker = Marker::None;
+    look.legend = false;
+    return look;
+}
+
+CurveLook heldOutOf(CurveLook look) { // few points, each with its marker
+    look.width = 1;
+    look.style = Qt::DotLine;
+    look.smooth = false;
+    return look;
+}
+
+QString nameOf(const DrawnRun& run) {
+    return run.baseline ? Text::tr("%1 (baseline)").arg(run.entry->name) : run.entry->name;
+}
+
+void put(widgets::CurvePlot& plot, const QString& id, const QString& name, const CurveLook& look, const std::vector<double>& x, const std::vector<double>& y) {
+    if (x.empty())
+        return;
+    if (!plot.hasCurve(id))
+        plot.addCurve(id, name, look);
+    plot.append(id, x, y);
+}
+
+void drawLayer(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, std::int64_t layer, int nth, CurveQuantity quantity, const CurveOptions& options, std::int64_t fromStep) {
+    static constexpr Marker markers[] = {Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond};
+    static constexpr Qt::PenStyle lines[] = {Qt::SolidLine, Qt::DashLine, Qt::DotLine, Qt::DashDotLine};
+    const bool heldOut = quantity == CurveQuantity::HeldOut;
+    auto look = lookOf(run);
+    if (layer >= 0) {
+        look.marker = markers[nth % 4];
+        look.style = lines[nth % 4];
+        look.width = 1.2;
+    }
+    if (heldOut)
+        look = heldOutOf(look);
+    const auto points = stage.layer(layer, quantity, options.axis, fromStep);
+    auto name = layer < 0 ? nameOf(run) : Text::tr("%1, layer %2").arg(nameOf(run)).arg(layer);
+    if (heldOut)
+        name = Text::tr("%1, held out").arg(name);
+    put(plot, run.entry->folder + QStringLiteral("|%1|%2").arg(layer).arg(heldOut ? 1 : 0), name, look, points.x, points.y);
+}
+
+void drawPercentiles(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, CurveQuantity quantity, const CurveOptions& options, std::int64_t fromStep) {
+    const auto points = stage.percentiles(quantity, options.axis, fromStep);
+    const bool heldOut = quantity == CurveQuantity::HeldOut;
+    const auto look = lookOf(run);
+    const auto id = [&](const char* part) { return run.entry->folder + QStringLiteral("|%1|%2").arg(QLatin1String(part)).arg(heldOut ? 1 : 0); };
+    const auto name = [&](const QString& part) { return (heldOut ? Text::tr("%1, %2 of %3 layers, held out") : Text::tr("%1, %2 of %3 layers")).arg(nameOf(run), part).arg(stage.layers().size()); };
+    const bool begins = !plot.hasCurve(id("p50"));
+    if (!heldOut) { // one band is enough
+        put(plot, id("p10"), name(Text::tr("10 %")), edgeOf(look), points.x, points.p10);
+        put(plot, id("p90"), name(Text::tr("90 %")), edgeOf(look), points.x, points.p90);
+    }
+    put(plot, id("p50"), name(Text::tr("median")), heldOut ? heldOutOf(look) : look, points.x, points.p50);
+    if (begins && !heldOut)
+        plot.setBand(id("p10"), id("p90"));
+}
+
+} // namespace
+
+void drawSteps(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, const CurveOptions& options, std::int64_t fromStep) {
+    std::vector<CurveQuantity> quantities{options.quantity};
+    if (options.quantity == CurveQuantity::Loss && options.trainAndHeldOut)
+        quantities.push_back(CurveQuantity::HeldOut);
+    const auto layers = stage.layers();
+    for (const auto quantity : quantities) {
+        if (layers.size() > kFewLayers)
+            drawPercentiles(plot, run, stage, quantity, options, fromStep);
+        int nth = 0;
+        for (const auto layer : layers)
+            if (layers.size() <= kFewLayers || options.pinned.contains(layer))
+                drawLayer(plot, run, stage, layer, nth++, quantity, options, fromStep);
+    }
+}
+
+void drawDrift(widgets::CurvePlot& plot, const DrawnRun& run) {
+    std::vector<double> x, before, after;
+    for (const auto layer : run.drift.layers()) {
+        const auto loss = run.drift.layer(layer, CurveQuantity::Loss, CurveAxis::Step), heldOut = run.drift.layer(layer, CurveQuantity::HeldOut, CurveAxis::Step);
+        if (loss.y.empty())
+            continue;
+        x.push_back(static_cast<double>(layer));
+        before.push_back(loss.y.front());
+        after.push_back(heldOut.y.empty() ? loss.y.back() : heldOut.y.back());
+    }
+    auto look = lookOf(run);
+    look.smooth = false;
+    auto first = look;
+    first.style = Qt::DotLine;
+    first.width = 1;
+    const auto put2 = [&](const char* part, const QString& name, const CurveLook& with, const std::vector<double>& y) {
+        const auto id = run.entry->folder + QLatin1Char('|') + QLatin1String(part);
+        plot.clearPoints(id); // a layer's later rows replace what is shown of it
+        put(plot, id, name, with, x, y);
+    };
+    put2("before", Text::tr("%1, before").arg(nameOf(run)), first, before);
+    put2("after", Text::tr("%1, after").arg(nameOf(run)), look, after);
+}
+
+void drawCalibration(widgets::CurvePlot& plot, const DrawnRun& run) {
+    std::vector<double> x, p10, p50, p90, layers, whole;
+    for (const auto& [layer, fit] : run.fits) {
+        std::vector<double> heads;
+        for (const auto& head : fit.heads)
+            if (std::isfinite(head.chosen.residual))
+                heads.push_back(head.chosen.residual);
+        if (std::isfinite(fit.residual)) {
+            layers.push_back(layer);
+            whole.push_back(fit.residual);
+        }
+        if (heads.empty())
+            continue;
+        x.push_back(layer);
+        p10.push_back(percentile(heads, 0.1));
+        p50.push_back(percentile(heads, 0.5));
+        p90.push_back(percentile(heads, 0.9));
+    }
+    auto look = lookOf(run);
+    look.smooth = false;
+    const auto id = [&](const char* part) { return run.entry->folder + QLatin1Char('|') + QLatin1String(part); };
+    for (const char* part : {"p10", "p90", "p50", "layer"})
+        plot.clearPoints(id(part));
+    put(plot, id("p10"), Text::tr("%1, heads 10 %").arg(nameOf(run)), edgeOf(look), x, p10);
+    put(plot, id("p90"), Text::tr("%1, heads 90 %").arg(nameOf(run)), edgeOf(look), x, p90);
+    put(plot, id("p50"), Text::tr("%1, median of the heads").arg(nameOf(run)), look, x, p50);
+    put(plot, id("layer"), Text::tr("%1, whole layer").arg(nameOf(run)), heldOutOf(look), layers, whole);
+    plot.setBand(id("p10"), id("p90"));
+}
+
+} // namespace linnet::app
