@@ -11,6 +11,7 @@
 #include "app/panels/hint_bar.h"
 #include "app/panels/shortcuts_dialog.h"
 
+#include <QAbstractItemView>
 #include <QActionGroup>
 #include <QApplication>
 #include <QDockWidget>
@@ -140,7 +141,9 @@ void WindowHabits::fillHelp(QMenu* menu) {
     connect(add(menu, "about", tr("&About Linnet")), &QAction::triggered, this, &WindowHabits::showAbout);
 }
 
-void WindowHabits::collectShortcuts() {
+void WindowHabits::finish() {
+    for (auto* table : m_window->findChildren<QAbstractItemView*>())
+        table->setTabKeyNavigation(false); // arrows move inside it
     const auto collect = [this](const auto& self, QMenu* menu, const QString& group) -> void {
         for (auto* action : menu->actions())
             if (action->menu())
@@ -192,7 +195,7 @@ void WindowHabits::open(const QString& path) {
     switch (target.kind) {
     case OpenKind::Wrong: Q_EMIT failed(tr("Can't open this"), {core::ErrorCode::NotFound, target.why.toStdString(), {}}); break;
     case OpenKind::Recipe: loadRecipe(target.path); break;
-    case OpenKind::Run: addRecent(Recent::Runs, target.path); [[fallthrough]];
+    case OpenKind::Run:
     case OpenKind::Model: m_session->openTeacher(target.path); break;
     }
 }

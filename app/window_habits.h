@@ -31,7 +31,7 @@ public:
     void fillEdit(QMenu* menu); // shortcuts, what is reopened, reset of the settings
     void fillView(QMenu* menu); // theme, moving between panels
     void fillHelp(QMenu* menu);
-    void collectShortcuts();    // once all menus are made
+    void finish();              // once all menus and panels are made: their keys are collected, and Tab leaves every table
     void start(const QString& path, bool open); // path empty: the teacher of last time, else the default one
     void tell(const QString& text);             // a message box beside the work
     ShortcutMap* shortcuts() { return m_shortcuts; }

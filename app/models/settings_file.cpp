@@ -2,7 +2,6 @@
 
 #include <QCoreApplication>
 #include <QFile>
-#include <QFileInfo>
 #include <QSettings>
 #include <algorithm>
 
@@ -26,20 +25,21 @@ bool isText(const QString& path) { // Qt writes what is no printable text as esc
 
 QString mendSettings() {
     QString path;
+    QSettings::Status status;
     {
         QSettings settings;
         settings.sync();
         path = settings.fileName();
-        if (settings.status() == QSettings::NoError && isText(path))
-            return {};
-        if (settings.status() == QSettings::AccessError)
-            return tr("The settings in %1 can't be read or written: this window works, but remembers nothing.").arg(path);
-        settings.clear(); // of what could still be read, nothing is certain
+        status = settings.status();
     }
+    if (status == QSettings::AccessError)
+        return tr("The settings in %1 can't be read or written: this window works, but remembers nothing.").arg(path);
+    if (status == QSettings::NoError && isText(path))
+        return {};
     const auto aside = path + QStringLiteral(".broken");
     QFile::remove(aside);
     const bool moved = QFile::rename(path, aside);
-    QSettings().clear(); // Qt keeps a file's content for a while after its last user
+    QSettings().clear(); // Qt remembers what it could read
     return tr("The settings file was damaged: Linnet starts with its defaults. %1").arg(moved ? tr("The old file is kept as %1.").arg(aside) : QString());
 }
 

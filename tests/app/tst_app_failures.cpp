@@ -212,6 +212,7 @@ private Q_SLOTS:
         session().resumeRun(place().filePath(QStringLiteral("runs/gone")));
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
         saidAndWorking(QStringLiteral("gone"));
+        QVERIFY(!QFile::exists(place().filePath(QStringLiteral("runs/gone"))));
         m_window->habits()->open(place().filePath(QStringLiteral("runs/gone")));
         saidAndWorking(QStringLiteral("isn't there"));
     }

@@ -19,6 +19,7 @@
 #include <QSettings>
 #include <QSvgRenderer>
 #include <QTabWidget>
+#include <QTimer>
 #include <cstdio>
 
 using namespace linnet;
@@ -135,25 +136,12 @@ int icon(const QString& path) {
     return painter.end() && image.convertToFormat(QImage::Format_ARGB32).save(path) ? 0 : 1;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
-    QApplication application(argc, argv);
-    const auto arguments = QApplication::arguments();
-    if (arguments.size() < 6) {
-        std::fprintf(stderr, "linnet_screenshots OUT MODEL TEXT WIDTHxHEIGHT WORK [ICON.png]\n");
-        return 2;
-    }
-    const QDir work(arguments[5]);
-    for (const char* variable : {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"})
-        qputenv(variable, work.filePath(QString::fromLatin1(variable)).toLocal8Bit());
-    QApplication::setOrganizationName(QStringLiteral("Linnet"));
-    QApplication::setApplicationName(QStringLiteral("linnet"));
+int work(const QStringList& arguments) {
     if (arguments.size() > 6 && icon(arguments[6]) != 0)
         return 1;
     const auto size = arguments[4].split(QLatin1Char('x'));
     Photographer camera(arguments[1], {size[0].toInt(), size.value(1).toInt()});
-    const auto runs = work.filePath(QStringLiteral("runs"));
+    const auto runs = QDir(arguments[5]).filePath(QStringLiteral("runs"));
     const auto done = QDir(runs).entryList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name);
     QSettings().clear();
     QSettings().setValue(QStringLiteral("runs/folder"), runs);
@@ -161,7 +149,7 @@ int main(int argc, char** argv) {
     camera.window().habits()->theme()->choose(app::ThemeChoice::Light);
     camera.pages(QStringLiteral("first-light"));
     auto& session = *camera.window().session();
-    if (done.isEmpty() ? !makeRun(camera, arguments[2], arguments[3]) : false)
+    if (done.isEmpty() && !makeRun(camera, arguments[2], arguments[3]))
         return 1;
     if (!done.isEmpty()) {
         session.openTeacher(runs + QLatin1Char('/') + done.last());
@@ -184,4 +172,22 @@ int main(int argc, char** argv) {
         camera.dialogs(name);
     }
     return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    QApplication application(argc, argv);
+    const auto arguments = QApplication::arguments();
+    if (arguments.size() < 6) {
+        std::fprintf(stderr, "linnet_screenshots OUT MODEL TEXT WIDTHxHEIGHT WORK [ICON.png]\n");
+        return 2;
+    }
+    const QDir place(arguments[5]);
+    for (const char* variable : {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"})
+        qputenv(variable, place.filePath(QString::fromLatin1(variable)).toLocal8Bit());
+    QApplication::setOrganizationName(QStringLiteral("Linnet"));
+    QApplication::setApplicationName(QStringLiteral("linnet"));
+    QTimer::singleShot(0, &application, [&] { QApplication::exit(work(arguments)); }); // inside exec(): open windows follow a theme
+    return QApplication::exec();
 }
