@@ -41,7 +41,7 @@ QLabel* wrapped(const char* name = "") {
 }
 
 QString bytes(std::uint64_t count) {
-    return QLocale().formattedDataSize(static_cast<qint64>(count));
+    return QLocale().formattedDataSize(static_cast<qint64>(count), 1);
 }
 
 QString formatName(const std::string& format) {
@@ -50,13 +50,14 @@ QString formatName(const std::string& format) {
 
 } // namespace
 
-QString loadLines(const QString& folder) {
+QString loadLines(const QString& folder, const std::string& format) {
     auto array = QString::fromUtf8(QJsonDocument::fromVariant(QStringList{folder}).toJson(QJsonDocument::Compact)); // ["..."]: a Python string too
     const auto quoted = array.mid(1, array.size() - 2);
+    const auto arguments = format == "hf" ? quoted + QStringLiteral(", trust_remote_code=True") : quoted; // its modelling file is in the folder
     return QStringLiteral("from transformers import AutoModelForCausalLM, AutoTokenizer\n"
-                          "model = AutoModelForCausalLM.from_pretrained(%1, trust_remote_code=True)\n"
-                          "tokenizer = AutoTokenizer.from_pretrained(%1, trust_remote_code=True)\n\n")
-               .arg(quoted) +
+                          "model = AutoModelForCausalLM.from_pretrained(%1)\n"
+                          "tokenizer = AutoTokenizer.from_pretrained(%1)\n\n")
+               .arg(arguments) +
            Commands::line({QStringLiteral("generate"), folder, QStringLiteral("--prompt"), QStringLiteral("The invention of the printing press")}) + QLatin1Char('\n');
 }
 
@@ -154,8 +155,12 @@ void ExportWhatPage::showStudent(const QString& error) {
 
 void ExportWhatPage::chooseFormat() {
     const int row = m_formats->currentRow();
-    if (plan().student && row >= 0 && row < std::ssize(plan().student->exports))
-        plan().options.format = plan().student->exports[static_cast<std::size_t>(row)].format;
+    if (plan().student && row >= 0 && row < std::ssize(plan().student->exports)) {
+        const auto& format = plan().student->exports[static_cast<std::size_t>(row)].format;
+        if (format != plan().options.format)
+            plan().folder.clear(); // its proposal names the format
+        plan().options.format = format;
+    }
     Q_EMIT completeChanged();
 }
 
@@ -339,8 +344,7 @@ void ExportWritePage::ended(const QString& text) {
     m_state->setText(QStringLiteral("<b>%1</b>").arg(tr("Not written")));
     m_result->setText(text.toHtmlEscaped() + QStringLiteral("<br><br>") + tr("Back leads to other settings."));
     setSubTitle({});
-    Q_EMIT completeChanged();
-    m_wizard->setWriting(false, false);
+    Q_EMIT completeChanged(); // and QWizard enables Back
 }
 
 void ExportWritePage::exported(const core::ExportReport& report) {
@@ -354,8 +358,8 @@ void ExportWritePage::exported(const core::ExportReport& report) {
         size += QFileInfo(plan().folder + QLatin1Char('/') + QString::fromStdString(name)).size();
     }
     m_bar->hide();
-    m_state->setText(tr("<b>Written to %1</b>: %2 in %n file(s), %3", nullptr, static_cast<int>(files.size()))
-                         .arg(plan().folder.toHtmlEscaped(), bytes(static_cast<std::uint64_t>(size)), report.exact ? tr("exact") : tr("values rounded")));
+    m_state->setText(tr("<b>Written to %1</b>: %2 in %3 files, %4")
+                         .arg(plan().folder.toHtmlEscaped(), bytes(static_cast<std::uint64_t>(size)), QString::number(files.size()), report.exact ? tr("exact") : tr("values rounded")));
     const auto& p = report.parity;
     QString text = files.join(QStringLiteral(", "));
     if (report.verified)
@@ -364,7 +368,7 @@ void ExportWritePage::exported(const core::ExportReport& report) {
     else
         text += tr("<br><br>It was not read back: <tt>linnet-cli verify</tt> does it later.");
     m_result->setText(text);
-    m_load->setPlainText(loadLines(plan().folder));
+    m_load->setPlainText(loadLines(plan().folder, report.format));
     for (QWidget* widget : {static_cast<QWidget*>(m_load), static_cast<QWidget*>(m_open), static_cast<QWidget*>(m_copy)})
         widget->show();
     setSubTitle({});

@@ -84,6 +84,6 @@ private:
 };
 
 // How transformers loads it, and how linnet-cli does: ready to paste.
-QString loadLines(const QString& folder);
+QString loadLines(const QString& folder, const std::string& format);
 
 } // namespace linnet::app

@@ -41,6 +41,7 @@ ExportWizard::ExportWizard(Session* session, const QString& run, QWidget* parent
         const auto folder = m_plan.folder.isEmpty() ? freeExportName(m_plan.run + QStringLiteral("-hf")) : m_plan.folder;
         CommandMenu::copy(m_session, Commands::exporting(m_plan.run, folder, m_plan.options));
     });
+    connect(this, &QWizard::currentIdChanged, this, [this] { setWriting(m_writing, m_written); }); // QWizard has enabled Back
     setRun(run);
 }
 
@@ -70,7 +71,8 @@ void ExportWizard::takeStudent(const QString& run, const core::Result<core::Mode
 void ExportWizard::setWriting(bool writing, bool written) {
     m_writing = writing;
     m_written = written;
-    button(QWizard::BackButton)->setEnabled(!writing && !written);
+    if (writing || written)
+        button(QWizard::BackButton)->setEnabled(false);
     button(QWizard::CancelButton)->setEnabled(!written);
 }
 

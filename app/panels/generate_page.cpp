@@ -30,7 +30,7 @@
 namespace linnet::app {
 namespace {
 
-const QString kCurrent = QStringLiteral("@current"), kOther = QStringLiteral("@other");
+const QString kCurrent = QStringLiteral("@current"), kOther = QStringLiteral("@other"), kNone = QStringLiteral("@none");
 enum Shade { None, Kl, TeacherDoubt, StudentDoubt };
 
 QLabel* labelFor(const QString& text, QWidget* buddy) {
@@ -263,10 +263,9 @@ void GeneratePage::listStudents() {
             m_student->addItem(run->name, run->folder);
     if (!chosen.isEmpty() && m_student->findData(chosen) < 0 && !chosen.startsWith(QLatin1Char('@'))) // a folder that a person chose
         m_student->addItem(QFileInfo(chosen).fileName(), chosen);
-    m_student->addItem(tr("nothing: the teacher alone"), QString());
+    m_student->addItem(tr("nothing: the teacher alone"), kNone);
     m_student->addItem(tr("another folder..."), kOther);
-    const bool known = m_student->count() > 0 && m_student->findData(chosen) >= 0 && !chosen.isNull();
-    m_student->setCurrentIndex(known ? m_student->findData(chosen) : 0);
+    m_student->setCurrentIndex(std::max(0, m_student->findData(chosen)));
     showState();
 }
 
@@ -280,7 +279,7 @@ void GeneratePage::setStudent(const QString& folder) {
 QString GeneratePage::studentFolder() const {
     const auto data = m_student->currentData().toString();
     if (data != kCurrent)
-        return data == kOther ? QString() : data;
+        return data == kOther || data == kNone ? QString() : data;
     const auto current = m_session->currentRun();
     return current && current->report ? current->folder : QString();
 }
@@ -359,7 +358,7 @@ void GeneratePage::restart() {
     m_shown = {};
     m_pointed = {-1, -1};
     for (const std::size_t side : {kTeacher, kStudent})
-        m_views[side]->begin(m_model->side(side).state == SideState::Empty ? QString() : m_model->settings().prompt);
+        m_views[side]->begin(m_model->side(side).state == SideState::Empty ? QString() : m_model->settings().prompt + (m_model->settings().chat ? QStringLiteral("\n\n") : QString()));
     m_panes[kStudent]->setVisible(m_model->hasStudent() || m_model->side(kTeacher).state == SideState::Empty);
     m_details->clear();
     for (const int side : {0, 1})

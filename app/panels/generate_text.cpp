@@ -23,6 +23,10 @@ QString spelledOut(const QString& token) {
         .replace(QLatin1Char('\r'), QLatin1String("\\r"));
 }
 
+QString tokens(qsizetype count) {
+    return count == 1 ? GenerateText::tr("1 token") : GenerateText::tr("%1 tokens").arg(count);
+}
+
 QString choices(const std::vector<core::TokenChoice>& top) {
     QStringList list;
     for (const auto& choice : top)
@@ -43,7 +47,7 @@ QString GenerateText::shown(const QString& token) {
 
 QString GenerateText::side(const Side& side) {
     QStringList parts;
-    const auto count = tr("%n token(s)", nullptr, static_cast<int>(side.tokens.size()));
+    const auto count = tokens(std::ssize(side.tokens));
     switch (side.state) {
     case SideState::Empty: return {};
     case SideState::Waiting: return tr("reading the prompt...");
@@ -64,8 +68,8 @@ QString GenerateText::parting(const GenerateModel& model) {
         return {};
     const auto at = model.parting();
     if (!at) {
-        const auto both = static_cast<int>(std::min(teacher.tokens.size(), student.tokens.size()));
-        return model.running() ? tr("The same so far: %n token(s)", nullptr, both) : tr("They say the same: %n token(s)", nullptr, both);
+        const auto both = tokens(std::min(std::ssize(teacher.tokens), std::ssize(student.tokens)));
+        return model.running() ? tr("The same so far: %1").arg(both) : tr("They say the same: %1").arg(both);
     }
     const auto i = static_cast<std::size_t>(*at);
     const auto word = [](const SaidToken& token) { return token.end ? tr("the end") : shown(token.text); };
@@ -76,10 +80,10 @@ QString GenerateText::parting(const GenerateModel& model) {
 }
 
 QString GenerateText::token(const GenerateModel& model, std::size_t side, std::size_t index, bool rich) {
-    const auto& tokens = model.side(side).tokens;
-    if (index >= tokens.size())
+    const auto& said = model.side(side).tokens;
+    if (index >= said.size())
         return {};
-    const auto& token = tokens[index];
+    const auto& token = said[index];
     QStringList lines;
     lines << tr("Token %1 of the %2: %3, id %4").arg(index + 1).arg(side == kTeacher ? tr("teacher") : tr("student"), token.end ? tr("end of text") : shown(token.text)).arg(token.id);
     if (const auto& score = token.score) {
@@ -100,9 +104,9 @@ QString GenerateText::table(const GenerateModel& model) {
     QString text = QStringLiteral("side\ttoken\tid\ttext\tteacher\tstudent\tkl\n");
     const auto number = [](double value) { return QString::number(value, 'g', QLocale::FloatingPointShortest); };
     for (const std::size_t side : {kTeacher, kStudent}) {
-        const auto& tokens = model.side(side).tokens;
-        for (std::size_t i = 0; i < tokens.size(); ++i) {
-            const auto& token = tokens[i];
+        const auto& said = model.side(side).tokens;
+        for (std::size_t i = 0; i < said.size(); ++i) {
+            const auto& token = said[i];
             const auto own = number(token.probability);
             QStringList cells{side == kTeacher ? QStringLiteral("teacher") : QStringLiteral("student"), QString::number(i + 1), QString::number(token.id), spelledOut(token.text)};
             if (token.score)

@@ -21,7 +21,7 @@ PlotExportMenu::PlotExportMenu(Session* session, QWidget* window) : QMenu(tr("Ex
 }
 
 PlotWidget* PlotExportMenu::plot() const {
-    const auto seen = [](const PlotWidget* plot) { return plot && plot->isVisible() && !plot->visibleRegion().isEmpty(); };
+    const auto seen = [](const PlotWidget* plot) { return plot && plot->isVisible(); };
     if (seen(m_last))
         return m_last;
     PlotWidget* largest = nullptr; // what the eye is on

@@ -83,6 +83,10 @@ private Q_SLOTS:
         QVERIFY2(report, qPrintable(messageOf(report)));
         QCOMPARE(report->exact, dtype == "f32");
         QVERIFY(report->verified && report->parity.meanKl < (dtype == "f32" ? 1e-9 : 0.05));
+        const auto& parity = report->parity; // the rounding is seen, and no more than it
+        QCOMPARE(parity.maxAbsLogit == 0 && parity.meanAbsLogit == 0, dtype == "f32");
+        QVERIFY(parity.meanAbsLogit <= parity.maxAbsLogit && parity.greedyTokens > 0 && parity.greedySame <= parity.greedyTokens);
+        QVERIFY(dtype != "f32" || parity.greedySame == parity.greedyTokens);
         for (const auto& file : report->files)
             QVERIFY2(fs::is_regular_file(at(name) / file), file.c_str());
 
