@@ -239,12 +239,6 @@ void HeadHeatMap::paintSelection(QCPPainter& painter) const {
     }
     paintPin(painter);
     if (hasFocus() && !isExporting() && contains(m_cursor.layer, m_cursor.head)) {
-        if (m_cursor != m_primary) { // Ctrl and an arrow led away from the selection
-            painter.setPen(QPen(Qt::black, 2));
-            painter.drawRect(cellRect(m_cursor.layer, m_cursor.head));
-            painter.setPen(QPen(Qt::white, 1, Qt::DotLine));
-            painter.drawRect(cellRect(m_cursor.layer, m_cursor.head));
-        }
         painter.setPen(QPen(colors().fill, 1.5, Qt::DotLine));
         painter.drawRect(QRectF(plot().axisRect()->rect()).adjusted(-1, -1, 1, 1));
     }

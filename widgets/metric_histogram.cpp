@@ -308,6 +308,11 @@ void MetricHistogram::paint(QCPPainter& painter) const {
             painter.fillRect(bar(bin.selected).adjusted((right - left) * 0.25, 0, -(right - left) * 0.25, 0), colors().highlight);
     }
     painter.setAntialiasing(true);
+}
+
+void MetricHistogram::paintNote(QCPPainter& painter) const {
+    const QRectF area(plotArea());
+    painter.setFont(font());
     QStringList notes{tr("%n head(s)", nullptr, m_measured)};
     if (m_outside > 0)
         notes << tr("%1 not above 0").arg(m_outside);
@@ -324,8 +329,14 @@ void MetricHistogram::paint(QCPPainter& painter) const {
 }
 
 void MetricHistogram::paintHandles(QCPPainter& painter) const {
-    if (m_bins.empty() || isExporting())
+    if (m_bins.empty())
         return;
+    if (!isExporting())
+        paintRange(painter);
+    paintNote(painter); // over the veil
+}
+
+void MetricHistogram::paintRange(QCPPainter& painter) const {
     const QRectF area(plotArea());
     if (m_brush) {
         QColor fill = colors().highlight;

@@ -78,6 +78,8 @@ private:
     void moveHandle(Handle handle, double value);
     void paint(QCPPainter& painter) const;
     void paintHandles(QCPPainter& painter) const;
+    void paintRange(QCPPainter& painter) const;
+    void paintNote(QCPPainter& painter) const;
 
     MetricData m_data;
     std::vector<bool> m_selected;

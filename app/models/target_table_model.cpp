@@ -165,7 +165,7 @@ bool TargetTableModel::costly(int row) const {
 QVariant TargetTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole))
         return {};
-    const QStringList names = role == Qt::DisplayRole ? QStringList{tr("head"), tr("field"), tr("measured"), tr("auto"), tr("user"), tr("lock")}
+    const QStringList names = role == Qt::DisplayRole ? QStringList{tr("head"), tr("field"), tr("meas."), tr("auto"), tr("user"), tr("lock")}
                                                       : QStringList{tr("layer and head"), tr("what is set"), tr("measured by the profile"), tr("automatic value of the start"),
                                                                     tr("your value; empty = automatic"), tr("kept through alignment")};
     return names.value(section);

@@ -73,6 +73,7 @@ void HeadsPage::makeTools(QHBoxLayout* row) {
     connect(m_profile, &QPushButton::clicked, m_session, &Session::profileTeacher);
     m_keep = new QSpinBox;
     m_keep->setObjectName(QStringLiteral("keepSpin"));
+    m_keep->setAccessibleName(tr("Layers that stay softmax"));
     m_keep->setRange(0, 1000);
     m_keep->setValue(22);
     m_keep->setPrefix(tr("N = "));
@@ -84,7 +85,6 @@ void HeadsPage::makeTools(QHBoxLayout* row) {
     m_presets->setMenu(menu);
     row->addWidget(m_profile);
     row->addWidget(m_controls->chooser(), 1);
-    row->addStretch(1);
     row->addWidget(m_keep);
     row->addWidget(m_presets);
 }

@@ -3,6 +3,7 @@
 #include "app/models/layer_choice.h"
 #include "app/models/layer_table_model.h"
 #include "app/models/session.h"
+#include "app/panels/command_menu.h"
 #include "app/panels/layer_brush.h"
 #include "widgets/empty_state.h"
 #include "widgets/keep_curve.h"
@@ -134,11 +135,13 @@ void LayersPage::makeControls(QVBoxLayout* layout) {
     connect(m_method, &QComboBox::currentIndexChanged, this, &LayersPage::showMethod);
     connect(m_goal, &QComboBox::currentIndexChanged, this, &LayersPage::showGoal);
     connect(m_measure, &QPushButton::clicked, this, &LayersPage::measure);
+    CommandMenu::attach(m_measure, m_session, [this] { return Commands::select(*m_session, rule()); });
 }
 
 void LayersPage::makeAmounts(QHBoxLayout* row) {
     m_count = new QSpinBox;
     m_count->setObjectName(QStringLiteral("keepCountSpin"));
+    m_count->setAccessibleName(tr("Layers that stay softmax"));
     m_count->setSuffix(tr(" layers"));
     m_count->setKeyboardTracking(false);
     m_count->setToolTip(tr("Softmax layers that stay. With a ranking of this method the choice follows at once."));
@@ -178,6 +181,7 @@ QWidget* LayersPage::makeTable() {
     m_sorted->setSortRole(LayerTableModel::kSortRole);
     m_table = new QTableView;
     m_table->setObjectName(QStringLiteral("layersTable"));
+    m_table->setAccessibleName(tr("Layers, ranked"));
     m_table->setModel(m_sorted);
     m_table->setSortingEnabled(true);
     m_table->sortByColumn(LayerTableModel::Layer, Qt::AscendingOrder);

@@ -11,11 +11,11 @@
 #include <QLineEdit>
 #include <QLocale>
 #include <QMenu>
+#include <QPushButton>
 #include <QRegularExpression>
 #include <QSettings>
 #include <QSignalBlocker>
 #include <QStandardItemModel>
-#include <QToolButton>
 #include <cmath>
 
 namespace linnet::app {
@@ -88,7 +88,9 @@ void MapControls::makeChooser() {
     row->setContentsMargins(0, 0, 0, 0);
     row->setSpacing(4);
     for (auto* each : {m_view, m_metric, m_source})
-        row->addWidget(each, each == m_metric ? 3 : 1);
+        row->addWidget(each, each == m_metric ? 1 : 0);
+    m_metric->setMaximumWidth(fontMetrics().averageCharWidth() * 40);
+    row->addStretch(0); // the overview has no metric to take the room
 }
 
 void MapControls::makeColors(QHBoxLayout* row) {
@@ -114,11 +116,10 @@ void MapControls::makeColors(QHBoxLayout* row) {
     m_low = field(QStringLiteral("rangeLow"), tr("Low end of the colours; typing fixes the range"));
     m_high = field(QStringLiteral("rangeHigh"), tr("High end of the colours; typing fixes the range"));
     m_dash = new QLabel(QStringLiteral("–"));
-    m_rangeMenu = new QToolButton;
+    m_rangeMenu = new QPushButton;
     m_rangeMenu->setObjectName(QStringLiteral("rangeMenu"));
     m_rangeMenu->setText(tr("Range"));
     m_rangeMenu->setToolTip(tr("Take the colour range from one view to another"));
-    m_rangeMenu->setPopupMode(QToolButton::InstantPopup);
     auto* menu = new QMenu(m_rangeMenu);
     menu->addAction(tr("Copy range"), this, &MapControls::copyRange)->setObjectName(QStringLiteral("copyRange"));
     menu->addAction(tr("Paste range"), this, &MapControls::pasteRange)->setObjectName(QStringLiteral("pasteRange"));

@@ -13,7 +13,7 @@ class QComboBox;
 class QHBoxLayout;
 class QLabel;
 class QLineEdit;
-class QToolButton;
+class QPushButton;
 
 namespace linnet::app {
 
@@ -59,7 +59,7 @@ private:
     QComboBox *m_view, *m_metric, *m_source, *m_mode, *m_axis, *m_map, *m_concentration;
     QLineEdit *m_low, *m_high;
     QLabel *m_dash, *m_concentrationLabel;
-    QToolButton* m_rangeMenu;
+    QPushButton* m_rangeMenu;
     std::map<QString, Range> m_ranges; // by view
     std::optional<Range> m_shown;
 };

@@ -56,16 +56,7 @@ ProblemsPanel::ProblemsPanel(Session* session, QWidget* parent) : QWidget(parent
     refill();
 }
 
-void ProblemsPanel::add(QStyle::StandardPixmap icon, const QString& text, const QString& step, HeadId head) {
-    auto* item = new QListWidgetItem(style()->standardIcon(icon), text, m_list);
-    item->setData(kStepRole, step);
-    item->setData(kLayerRole, head.layer);
-    item->setData(kHeadRole, head.head);
-    if (!step.isEmpty())
-        item->setToolTip(tr("Enter or a double click goes there"));
-}
-
-void ProblemsPanel::addUnusualTargets() {
+void ProblemsPanel::addUnusualTargets(QList<Line>& lines) const {
     int more = 0;
     for (const auto& [layer, heads] : m_session->recipe()->recipe().targets)
         for (const auto& [head, target] : heads)
@@ -76,29 +67,46 @@ void ProblemsPanel::addUnusualTargets() {
                 if (++more > kMostUnusual)
                     continue;
                 const auto name = QString::fromLatin1(targetKey(field)).replace(QLatin1Char('_'), QLatin1Char(' '));
-                add(QStyle::SP_MessageBoxWarning, tr("L%1 H%2: %3 of %4 is allowed, but far from what heads do").arg(layer).arg(head).arg(name, QString::number(*value, 'g', 4)),
-                    QStringLiteral("targets"), {static_cast<int>(layer), static_cast<int>(head)});
+                lines << Line{QStyle::SP_MessageBoxWarning, tr("L%1 H%2: %3 of %4 is allowed, but far from what heads do").arg(layer).arg(head).arg(name, QString::number(*value, 'g', 4)),
+                              QStringLiteral("targets"), {static_cast<int>(layer), static_cast<int>(head)}};
             }
     if (more > kMostUnusual)
-        add(QStyle::SP_MessageBoxWarning, tr("and %1 more such targets").arg(more - kMostUnusual));
+        lines << Line{QStyle::SP_MessageBoxWarning, tr("and %1 more such targets").arg(more - kMostUnusual), {}, {}};
+}
+
+QList<ProblemsPanel::Line> ProblemsPanel::lines() const {
+    QList<Line> lines;
+    if (!m_session->teacher())
+        return lines;
+    for (const auto& problem : m_session->recipe()->problems()) {
+        const auto place = placeOf(problem);
+        lines << Line{QStyle::SP_MessageBoxCritical, QString::fromStdString(problem.message), place.step, place.head};
+    }
+    if (const auto* probes = m_session->probes(); probes->costly())
+        lines << Line{QStyle::SP_MessageBoxWarning, tr("L%1 H%2 costs more than 10 %: %3").arg(probes->head().layer).arg(probes->head().head).arg(probes->text()),
+                      QStringLiteral("targets"), probes->head()};
+    addUnusualTargets(lines);
+    for (const auto& warning : m_session->teacher()->warnings)
+        lines << Line{QStyle::SP_MessageBoxWarning, QString::fromStdString(warning), {}, {}};
+    return lines;
 }
 
 void ProblemsPanel::refill() {
-    const QSignalBlocker quiet(m_list); // what is selected elsewhere stays
+    const auto wanted = lines();
+    if (wanted == m_lines)
+        return; // what is selected in the list stays
+    m_lines = wanted;
+    const QSignalBlocker quiet(m_list);
     m_list->clear();
-    if (m_session->teacher()) {
-        for (const auto& problem : m_session->recipe()->problems()) {
-            const auto place = placeOf(problem);
-            add(QStyle::SP_MessageBoxCritical, QString::fromStdString(problem.message), place.step, place.head);
-        }
-        if (const auto* probes = m_session->probes(); probes->costly())
-            add(QStyle::SP_MessageBoxWarning, tr("L%1 H%2 costs more than 10 %: %3").arg(probes->head().layer).arg(probes->head().head).arg(probes->text()), QStringLiteral("targets"),
-                probes->head());
-        addUnusualTargets();
-        for (const auto& warning : m_session->teacher()->warnings)
-            add(QStyle::SP_MessageBoxWarning, QString::fromStdString(warning));
+    for (const auto& line : m_lines) {
+        auto* item = new QListWidgetItem(style()->standardIcon(line.icon), line.text, m_list);
+        item->setData(kStepRole, line.step);
+        item->setData(kLayerRole, line.head.layer);
+        item->setData(kHeadRole, line.head.head);
+        if (!line.step.isEmpty())
+            item->setToolTip(tr("Enter or a double click goes there"));
     }
-    m_stack->setCurrentIndex(m_list->count() > 0 ? 1 : 0);
+    m_stack->setCurrentIndex(m_lines.isEmpty() ? 0 : 1);
 }
 
 void ProblemsPanel::selectHeads() {

@@ -24,12 +24,19 @@ Q_SIGNALS:
     void stepRequested(const QString& id); // of the step rail: targets, layers, run
 
 private:
+    struct Line {
+        QStyle::StandardPixmap icon;
+        QString text, step;
+        HeadId head;
+        bool operator==(const Line&) const = default;
+    };
+    QList<Line> lines() const;
+    void addUnusualTargets(QList<Line>& lines) const;
     void refill();
-    void add(QStyle::StandardPixmap icon, const QString& text, const QString& step = {}, HeadId head = {});
-    void addUnusualTargets();
     void selectHeads();
     void jump(QListWidgetItem* item);
     Session* m_session;
+    QList<Line> m_lines; // as listed
     QListWidget* m_list;
     QStackedLayout* m_stack;
 };

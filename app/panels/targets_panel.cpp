@@ -104,6 +104,7 @@ void TargetsPanel::makeTable() {
     m_table->setModel(m_model);
     m_table->setSelectionBehavior(QAbstractItemView::SelectRows);
     m_table->setAlternatingRowColors(true);
+    m_table->setIconSize({11, 11}); // of a mark, beside its value
     m_table->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed | QAbstractItemView::SelectedClicked);
     m_table->setItemDelegateForColumn(TargetTableModel::User, new ValueDelegate(
                                                                    [this](const QModelIndex& index, const QString& text) {
@@ -112,7 +113,7 @@ void TargetsPanel::makeTable() {
                                                                    this));
     m_table->verticalHeader()->hide();
     m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
-    m_table->horizontalHeader()->setMinimumSectionSize(36);
+    m_table->horizontalHeader()->setMinimumSectionSize(30);
     QFont small = font(); // six columns in a dock
     small.setPointSizeF(small.pointSizeF() * 0.9);
     m_table->setFont(small);
