@@ -103,7 +103,7 @@ void PatternMap::paintEvent(QPaintEvent*) {
         painter.drawRect(QRectF(place(0, row()), QSizeF((row() + 1) * cell, std::max(2.0, cell))));
     }
     painter.restore();
-    const QString hint = tr("row: the token that looks\ncolumn: what it looks at");
+    const QString hint = tr("row: query\ncolumn: key");
     const QRect note(area.center().x(), area.top() + 4, area.width() / 2 - 4, area.height() / 2);
     const QRect needed = fontMetrics().boundingRect(note, Qt::AlignRight | Qt::AlignTop | Qt::TextWordWrap, hint);
     if (needed.height() < area.height() / 3) {

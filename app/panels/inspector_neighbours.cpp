@@ -31,7 +31,7 @@ core::HeadTarget targetsToCopy(Session& session, HeadId from) {
 
 InspectorNeighbours::InspectorNeighbours(Session* session) : InspectorSection(session, QStringLiteral("neighbours"), tr("Similar heads"), false) {
     m_hint = sectionLabel(QStringLiteral("neighboursHint"));
-    const QStringList columns{tr("head"), tr("apart"), tr("histogram"), tr("concentration"), tr("scale")};
+    const QStringList columns{tr("head"), tr("apart"), tr("hist."), tr("conc."), tr("scale")};
     const QStringList hints{QString(), tr("the root of the sum of the other three's squares"), tr("Hellinger distance of the attention by distance, without the first tokens: 0 to 1"),
                             tr("difference of the absolute concentrations: 0 to 1"), tr("difference of log10 of the RMS after o_proj")};
     m_table = new QTableWidget(0, static_cast<int>(columns.size()));
@@ -40,8 +40,7 @@ InspectorNeighbours::InspectorNeighbours(Session* session) : InspectorSection(se
     m_table->setHorizontalHeaderLabels(columns);
     for (int column = 0; column < columns.size(); ++column)
         m_table->horizontalHeaderItem(column)->setToolTip(hints[column]);
-    m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-    m_table->horizontalHeader()->setStretchLastSection(true);
+    m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
     m_table->verticalHeader()->hide();
     m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
     m_table->setEditTriggers(QAbstractItemView::NoEditTriggers);

@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QLocale>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <cmath>
 
 namespace linnet::app {
@@ -15,23 +16,22 @@ QString withError(double value, double error) {
     return std::isfinite(error) && std::isfinite(value) ? sectionNumber(value) + QStringLiteral(" ± ") + QString::number(error, 'g', 2) : sectionNumber(value);
 }
 
-// "3/9": the third largest of the nine that were measured; a dash where this one was not.
+// 3: the third largest; a dash where it was not measured.
 QString rank(const std::vector<double>& values, std::size_t begin, std::size_t end, std::size_t own) {
     if (own >= values.size() || end > values.size() || std::isnan(values[own]))
         return QStringLiteral("–");
-    int place = 1, count = 0;
-    for (auto i = begin; i < end; ++i) {
-        count += !std::isnan(values[i]);
-        place += values[i] > values[own];
-    }
-    return QStringLiteral("%1/%2").arg(place).arg(count);
+    return QString::number(1 + std::count_if(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end), [&](double value) { return value > values[own]; }));
 }
 
 class Rows {
 public:
     Rows(Session& session, HeadId head) : m_session(session), m_heads(static_cast<std::size_t>(session.teacher()->config.heads)), m_head(head) {
-        m_html = QStringLiteral("<tr><td></td><td></td><td align=right>%1&nbsp;</td><td align=right>%2</td></tr>")
-                     .arg(InspectorNumbers::tr("in layer"), InspectorNumbers::tr("in model"));
+        const auto all = m_heads * static_cast<std::size_t>(session.teacher()->config.layers);
+        m_html = QStringLiteral("<tr><td></td>%1%2%3</tr>")
+                     .arg(cell(InspectorNumbers::tr("rank:")), cell(QStringLiteral("/%1").arg(m_heads)), cell(QStringLiteral("/%1").arg(all)));
+    }
+    void addWide(const QString& name, const QString& value) {
+        m_html += QStringLiteral("<tr><td>%1&nbsp;</td><td align=right colspan=3>%2</td></tr>").arg(name, value);
     }
     void add(const QString& name, const QString& value, std::optional<Metric> metric = {}) {
         QString inLayer, inModel;
@@ -41,12 +41,14 @@ public:
             inLayer = rank(values, begin, begin + m_heads, own);
             inModel = rank(values, 0, values.size(), own);
         }
-        m_html += QStringLiteral("<tr><td>%1&nbsp;</td><td align=right>%2&nbsp;</td><td align=right>%3&nbsp;</td><td align=right>%4</td></tr>")
-                      .arg(name, value.toHtmlEscaped().replace(QLatin1Char(' '), QStringLiteral("&nbsp;")), inLayer, inModel);
+        m_html += QStringLiteral("<tr><td>%1&nbsp;</td>%2%3%4</tr>").arg(name, cell(value), cell(inLayer), cell(inModel));
     }
     QString html() const { return QStringLiteral("<table cellspacing=1>") + m_html + QStringLiteral("</table>"); }
 
 private:
+    static QString cell(const QString& text) { // a number is never broken
+        return QStringLiteral("<td align=right style=\"white-space:nowrap\">%1&nbsp;</td>").arg(text.toHtmlEscaped());
+    }
     Session& m_session;
     std::size_t m_heads;
     HeadId m_head;
@@ -76,20 +78,20 @@ void InspectorNumbers::fill(HeadId id) {
     const auto& head = profile->layers[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)];
     Rows rows(session(), id);
     rows.add(tr("distance, tokens"), withError(head.distance.mean, head.distance.se), Metric::Distance);
-    rows.add(tr("p10 / median / p90"), sectionNumber(head.p10) + QStringLiteral(" / ") + sectionNumber(head.p50) + QStringLiteral(" / ") + sectionNumber(head.p90));
-    rows.add(tr("without first tokens"), withError(head.distanceNoSink.mean, head.distanceNoSink.se), Metric::DistanceNoSink);
+    rows.addWide(tr("p10 / median / p90"), sectionNumber(head.p10) + QStringLiteral(" / ") + sectionNumber(head.p50) + QStringLiteral(" / ") + sectionNumber(head.p90));
+    rows.add(tr("without sinks"), withError(head.distanceNoSink.mean, head.distanceNoSink.se), Metric::DistanceNoSink);
     rows.add(tr("its median"), sectionNumber(head.medianNoSink));
     rows.add(tr("entropy, nats"), withError(head.entropy.mean, head.entropy.se));
-    rows.add(tr("concentration, layer"), sectionNumber(head.concentrationLayer), Metric::ConcentrationLayer);
-    rows.add(tr("concentration, absolute"), sectionNumber(head.concentrationAbsolute), Metric::ConcentrationAbsolute);
-    rows.add(tr("on the first 4 tokens"), withError(head.sinkMass, head.sinkSe), Metric::SinkMass);
-    rows.add(tr("on the token before"), withError(head.previousMass, head.previousSe), Metric::PreviousMass);
+    rows.add(tr("concentration"), sectionNumber(head.concentrationLayer), Metric::ConcentrationLayer);
+    rows.add(tr("– absolute"), sectionNumber(head.concentrationAbsolute), Metric::ConcentrationAbsolute);
+    rows.add(tr("on first 4 tokens"), withError(head.sinkMass, head.sinkSe), Metric::SinkMass);
+    rows.add(tr("on token before"), withError(head.previousMass, head.previousSe), Metric::PreviousMass);
     rows.add(tr("on itself"), withError(head.selfMass, head.selfSe));
     rows.add(tr("RMS before o_proj"), withError(head.rmsPreO, head.rmsPreOSe), Metric::OutputBefore);
     rows.add(tr("RMS after o_proj"), withError(head.rmsPostO, head.rmsPostOSe), Metric::OutputAfter);
     m_numbers->setText(rows.html());
     const QLocale locale(QLocale::English);
-    m_sample->setText(tr("n = %1 sequences of %2 tokens (%3); ± is one standard error over sequences; ranks: 1 is the largest")
+    m_sample->setText(tr("n = %1 sequences of %2 tokens (%3); ± is one standard error over sequences. Sinks: the first 4 tokens. Ranks in layer and model: 1 is the largest.")
                           .arg(locale.toString(static_cast<qlonglong>(profile->sequences)), locale.toString(static_cast<qlonglong>(profile->seqLen)),
                                locale.toString(static_cast<qlonglong>(profile->tokens))));
 }

@@ -29,8 +29,8 @@ QString settingOf(const QString& key) {
 
 InspectorPanel::InspectorPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
     setObjectName(QStringLiteral("inspectorPanel"));
-    auto* pattern = new InspectorPattern(session);
-    connect(pattern, &InspectorPattern::probeRequested, this, &InspectorPanel::probeRequested);
+    m_pattern = new InspectorPattern(session);
+    connect(m_pattern, &InspectorPattern::probeRequested, this, &InspectorPanel::probeRequested);
     auto* content = new QWidget;
     auto* layout = new QVBoxLayout(content);
     layout->setContentsMargins(6, 6, 6, 6);
@@ -40,7 +40,7 @@ InspectorPanel::InspectorPanel(Session* session, QWidget* parent) : QWidget(pare
     identity->setActive(true);
     layout->addWidget(identity);
     for (auto* each : {static_cast<InspectorSection*>(new InspectorNumbers(session)), static_cast<InspectorSection*>(new InspectorDistance(session)),
-                       static_cast<InspectorSection*>(pattern), static_cast<InspectorSection*>(new InspectorErrors(session)),
+                       static_cast<InspectorSection*>(m_pattern), static_cast<InspectorSection*>(new InspectorErrors(session)),
                        static_cast<InspectorSection*>(new InspectorNeighbours(session)), static_cast<InspectorSection*>(new InspectorEvidence(session))})
         addSection(layout, each);
     addFold(layout, QStringLiteral("closedForm"), tr("Closed form of the run"), new ClosedFormView(session), false);
@@ -80,6 +80,10 @@ void InspectorPanel::addSection(QVBoxLayout* layout, InspectorSection* section) 
 
 widgets::Collapsible* InspectorPanel::section(const QString& key) const {
     return findChild<widgets::Collapsible*>(key + QStringLiteral("Fold"));
+}
+
+void InspectorPanel::offerProbe(bool offer) {
+    m_pattern->offerProbe(offer);
 }
 
 void InspectorPanel::refresh() {

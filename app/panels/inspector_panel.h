@@ -12,6 +12,7 @@ class Collapsible;
 
 namespace linnet::app {
 
+class InspectorPattern;
 class InspectorSection;
 class Session;
 
@@ -23,6 +24,7 @@ public:
     explicit InspectorPanel(Session* session, QWidget* parent = nullptr);
     ~InspectorPanel() override;
     widgets::Collapsible* section(const QString& key) const; // numbers, distance, pattern, errors, neighbours, evidence, closedForm; or nullptr
+    void offerProbe(bool offer); // false: there is no large view
 
 Q_SIGNALS:
     void probeRequested(); // the large view of the pattern
@@ -38,6 +40,7 @@ private:
     void tellWants();
     Session* m_session;
     QStackedLayout* m_stack;
+    InspectorPattern* m_pattern;
     QList<InspectorSection*> m_sections;
 };
 

@@ -50,15 +50,15 @@ InspectorPattern::InspectorPattern(Session* session) : InspectorSection(session,
     m_row = sectionLabel(QStringLiteral("patternRow"));
     m_row->setMinimumHeight(3 * fontMetrics().lineSpacing()); // the map keeps its place while rows are pointed at
     m_row->setAlignment(Qt::AlignTop);
-    auto* probe = new QPushButton(tr("Open in Probe"));
-    probe->setObjectName(QStringLiteral("patternProbe"));
-    probe->setToolTip(tr("Large, with zoom, and with sliders for half-life, beta, value scale and gate"));
+    m_probe = new QPushButton(tr("Open in Probe"));
+    m_probe->setObjectName(QStringLiteral("patternProbe"));
+    m_probe->setToolTip(tr("Large, with zoom, and with sliders for half-life, beta, value scale and gate"));
 
     auto* options = new QHBoxLayout;
     options->addWidget(m_shown);
     options->addWidget(m_log);
     options->addStretch();
-    options->addWidget(probe);
+    options->addWidget(m_probe);
     auto* form = new QFormLayout;
     form->setContentsMargins(0, 0, 0, 0);
     form->addRow(tr("Student"), m_student);
@@ -87,9 +87,13 @@ InspectorPattern::InspectorPattern(Session* session) : InspectorSection(session,
             views->setText({});
     });
     connect(m_student, &QComboBox::activated, this, [this, views](int index) { views->setRun(m_student->itemData(index).toString()); });
-    connect(probe, &QPushButton::clicked, this, &InspectorPattern::probeRequested);
+    connect(m_probe, &QPushButton::clicked, this, &InspectorPattern::probeRequested);
     follow(views, &HeadViewModel::changed);
     follow(session, &Session::runsChanged);
+}
+
+void InspectorPattern::offerProbe(bool offer) {
+    m_probe->setVisible(offer);
 }
 
 int InspectorPattern::parts() const {
@@ -164,7 +168,8 @@ void InspectorPattern::showRow() {
     QStringList sources;
     for (const auto& source : widgets::topSources(*m_values, static_cast<int>(m_view->length), row, kSources, m_map->style().hiddenColumns))
         sources << QStringLiteral("%1&nbsp;%2").arg(piece(*m_view, source.column)).arg(static_cast<double>(source.value), 0, 'f', 2);
-    m_row->setText(tr("%1 looks at %2").arg(QStringLiteral("<b>%1</b>").arg(piece(*m_view, row)), sources.isEmpty() ? tr("nothing that is shown") : sources.join(QStringLiteral(", "))));
+    const QString from = m_shown->currentIndex() == Teacher ? tr("%1 looks at %2") : m_shown->currentIndex() == Student ? tr("%1 takes from %2") : tr("%1, teacher - student: %2");
+    m_row->setText(from.arg(QStringLiteral("<b>%1</b>").arg(piece(*m_view, row)), sources.isEmpty() ? tr("nothing that is shown") : sources.join(QStringLiteral(", "))));
 }
 
 } // namespace linnet::app

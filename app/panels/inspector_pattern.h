@@ -5,6 +5,7 @@
 class QCheckBox;
 class QComboBox;
 class QLineEdit;
+class QPushButton;
 
 namespace linnet::widgets {
 class PatternMap;
@@ -21,6 +22,7 @@ class InspectorPattern : public InspectorSection {
 public:
     explicit InspectorPattern(Session* session);
     int parts() const override;
+    void offerProbe(bool offer);
 
 Q_SIGNALS:
     void probeRequested(); // the large view
@@ -36,6 +38,7 @@ private:
     QComboBox *m_shown, *m_student;
     QCheckBox *m_hideSinks, *m_log;
     QLineEdit* m_text;
+    QPushButton* m_probe;
     widgets::PatternMap* m_map;
     QLabel *m_state, *m_row;
     std::shared_ptr<const core::HeadView> m_view; // that the map shows
