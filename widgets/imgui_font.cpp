@@ -23,7 +23,7 @@ std::vector<Glyph> wanted(const QSet<char16_t>& more) {
     for (char16_t c = 0x20; c <= 0xff; ++c)
         if (c < 0x7f || c > 0x9f)
             add(c);
-    for (const char16_t c : u"–—…·←→≤≥−×±Σ\u00b7\ufffd")
+    for (const char16_t c : u"–—…←→≤≥−±Σ\u2423\ufffd")
         if (c > 0xff && !more.contains(c))
             add(c);
     for (const char16_t c : more)

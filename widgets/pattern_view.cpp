@@ -34,7 +34,12 @@ QString elided(QString what, float width) { // from the right
     return what + QChar(0x2026);
 }
 
-QString visible(QString token) { // white space that would not be seen
+QString visible(QString token) { // white space that would not be seen, or would take the whole line
+    for (qsizetype from = 0, to; (from = token.indexOf(QLatin1String("   "), from)) >= 0;) {
+        for (to = from; to < token.size() && token[to] == QLatin1Char(' ');)
+            ++to;
+        token.replace(from, to - from, QStringLiteral("\u2423×%1").arg(to - from));
+    }
     return token.replace(QLatin1Char('\n'), QChar(0xb6)).replace(QLatin1Char('\t'), QChar(0xbb)).replace(QLatin1Char('\r'), QString());
 }
 
@@ -235,7 +240,7 @@ void PatternView::drawMarks(int index, ImVec2 at, float side, const PlotColors& 
     auto* list = ImGui::GetWindowDrawList();
     const auto outline = [&](ImVec2 from, ImVec2 to, ImU32 color) { // at least 3 pixels, so that a row of half a pixel is seen
         const float grow = std::max(0.F, (3 - (to.y - from.y)) / 2), wide = std::max(0.F, (3 - (to.x - from.x)) / 2);
-        list->AddRect({from.x - wide, from.y - grow}, {to.x + wide, to.y + grow}, color);
+        list->AddRect({std::floor(from.x - wide), std::floor(from.y - grow)}, {std::floor(to.x + wide), std::floor(to.y + grow)}, color); // sharp
     };
     if (m_hoverColumn >= 0) {
         const auto from = place(at, side, m_hoverColumn, m_hoverColumn), to = place(at, side, m_hoverColumn + 1, length());

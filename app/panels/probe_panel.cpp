@@ -150,6 +150,7 @@ void ProbePanel::makeHost(bool software) {
     m_stack = new QStackedWidget;
     m_stack->addWidget(m_empty);
     m_stack->addWidget(m_host);
+    m_stack->setMinimumSize(m_host->minimumSize()); // the docks beside this one need not grow for it
     static_cast<QVBoxLayout*>(layout())->addWidget(m_stack, 1);
 }
 
@@ -163,13 +164,15 @@ void ProbePanel::showEvent(QShowEvent* event) {
     QWidget::showEvent(event);
     m_views->want(this, HeadViewModel::View);
     refreshTimings();
+    if (auto* dock = qobject_cast<QDockWidget*>(parentWidget())) // a tab behind others is shown too, beside the window: only the raised one has a say
+        connect(dock, &QDockWidget::visibilityChanged, this, &ProbePanel::makeRoom, static_cast<Qt::ConnectionType>(Qt::QueuedConnection | Qt::UniqueConnection));
     QTimer::singleShot(0, this, &ProbePanel::makeRoom);
 }
 
 void ProbePanel::makeRoom() { // the dock lies among docks of a few lines: a picture needs more
     auto* dock = qobject_cast<QDockWidget*>(parentWidget());
     auto* window = dock ? qobject_cast<QMainWindow*>(dock->parentWidget()) : nullptr;
-    if (window && !dock->isFloating() && isVisible() && height() < kLeastHeight)
+    if (window && !dock->isFloating() && !visibleRegion().isEmpty() && height() < kLeastHeight)
         window->resizeDocks({dock}, {std::min(sizeHint().height(), window->height() / 2)}, Qt::Vertical);
 }
 
@@ -315,11 +318,15 @@ void ProbePanel::drawAside(ImVec2 at, ImVec2 size) {
     const float line = ImGui::GetTextLineHeightWithSpacing();
     ImGui::SetCursorScreenPos(at);
     ImGui::PushClipRect(at, {at.x + size.x, at.y + size.y}, true);
-    ImGui::TextUnformatted(subject().toUtf8().constData());
-    ImGui::GetWindowDrawList()->AddText({at.x, at.y + line}, ImGui::GetColorU32(ImGuiCol_TextDisabled), extent().toUtf8().constData());
-    const float sliders = m_sliders.height(), histogram = size.y - sliders - 2 * line - 12;
+    const auto what = subject().toUtf8(), length = extent().toUtf8();
+    const float indent = ImGui::CalcTextSize(what.constData()).x + 10;
+    const bool together = indent + ImGui::CalcTextSize(length.constData()).x <= size.x;
+    const float head = together ? line : 2 * line;
+    ImGui::TextUnformatted(what.constData());
+    ImGui::GetWindowDrawList()->AddText({at.x + (together ? indent : 0), at.y + head - line}, ImGui::GetColorU32(ImGuiCol_TextDisabled), length.constData());
+    const float sliders = m_sliders.height(), histogram = size.y - sliders - head - 12;
     if (histogram > 50) {
-        ImGui::SetCursorScreenPos({at.x, at.y + 2 * line});
+        ImGui::SetCursorScreenPos({at.x, at.y + head});
         widgets::drawDecay({m_model.view()->distanceEdges, m_model.view()->distanceMass, m_model.value(TargetField::HalfLife)}, {size.x, histogram}, m_colors);
     }
     ImGui::PopClipRect();

@@ -36,7 +36,7 @@ public:
     const widgets::PatternView& patterns() const { return m_view; }
     QRectF sliderArea() const { return m_sliderArea; } // of all four, host's logical pixels
     void setPage(Page page);
-    QSize sizeHint() const override { return {680, 340}; }
+    QSize sizeHint() const override { return {680, 380}; }
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
