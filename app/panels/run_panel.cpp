@@ -1,7 +1,8 @@
 #include "app/panels/run_panel.h"
 
 #include "app/models/session.h"
-#include "app/panels/export_dialog.h"
+#include "app/panels/command_menu.h"
+#include "app/panels/export_wizard.h"
 #include "app/panels/method_section.h"
 #include "widgets/collapsible.h"
 
@@ -40,7 +41,7 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     m_resume = button(tr("Resume"), QStringLiteral("resumeButton"), [this] { m_session->resumeRun(selectedRun()); });
     m_open = button(tr("Folder"), QStringLiteral("folderButton"), [this] { QDesktopServices::openUrl(QUrl::fromLocalFile(selectedRun())); });
     m_export = button(tr("Export..."), QStringLiteral("exportButton"), [this] {
-        auto* dialog = new ExportDialog(m_session, selectedRun(), window());
+        auto* dialog = new ExportWizard(m_session, selectedRun(), window());
         dialog->setAttribute(Qt::WA_DeleteOnClose);
         dialog->open();
     });
@@ -50,11 +51,15 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
             layout->addWidget(widget, 1);
         return layout;
     };
+    CommandMenu::attach(m_run, session, [session] { return Commands::convert(*session); });
+    CommandMenu::attach(m_resume, session, [this] { return Commands::resume(selectedRun()); });
+    CommandMenu::attach(m_export, session, [this] { return Commands::exporting(selectedRun(), selectedRun() + QStringLiteral("-hf"), {}); });
     m_problem = new QLabel;
     m_problem->setWordWrap(true);
     m_problem->hide();
     m_runs = new QListWidget;
     m_runs->setObjectName(QStringLiteral("runList"));
+    m_runs->setAccessibleName(tr("Runs"));
     m_runs->setMinimumHeight(70);
     m_runs->setWordWrap(true); // the panel is narrow
     m_runs->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -192,7 +197,7 @@ void RunPanel::showRuns() {
     const QSignalBlocker quiet(m_runs);
     m_runs->clear();
     for (const auto& run : m_session->runs()) {
-        QString line = run->name + QStringLiteral("  ") + run->state;
+        QString line = run->name + QStringLiteral("  ") + RunText::state(*run, m_session->library()->place(*run));
         if (const auto found = run->evaluation.find("student"); found != run->evaluation.end())
             line += tr(", perplexity %1").arg(found->second.perplexity, 0, 'f', 2);
         auto* item = new QListWidgetItem(line, m_runs);

@@ -22,6 +22,7 @@
 #include <QTest>
 #include <QToolBar>
 #include <QToolButton>
+#include <QWizard>
 #include <algorithm>
 
 using namespace linnet;
@@ -278,15 +279,19 @@ private Q_SLOTS:
     void exportTheStudent() {
         m_heart->longest();
         click("exportButton");
-        auto* dialog = find<QDialog>("exportDialog");
+        auto* dialog = find<QWizard>("exportWizard");
+        const auto next = [dialog] { QTest::mouseClick(dialog->button(QWizard::NextButton), Qt::LeftButton); };
+        QTRY_VERIFY(dialog->button(QWizard::NextButton)->isEnabled());
+        next();
         const auto folder = place().filePath(QStringLiteral("student-hf"));
         auto* edit = dialog->findChild<QLineEdit*>(QStringLiteral("folderEdit"));
         QTest::keyClick(edit, Qt::Key_A, Qt::ControlModifier);
         QTest::keyClicks(edit, folder);
-        QTest::mouseClick(dialog->findChild<QPushButton*>(QStringLiteral("doExportButton")), Qt::LeftButton);
+        next();
+        next();
         const auto* result = dialog->findChild<QLabel*>(QStringLiteral("resultLabel"));
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
-        QVERIFY2(result->text().contains(QStringLiteral("top-1 agreement 1.0000")), qPrintable(result->text()));
+        QTRY_VERIFY2(result->text().contains(QStringLiteral("top-1 agreement 1.0000")), qPrintable(result->text()));
         QVERIFY(QFile::exists(folder + QStringLiteral("/config.json")));
         checkHeart("exporting");
         dialog->close();
