@@ -196,7 +196,12 @@ void HeadHeatMap::paintColorBar(QCPPainter& painter) const {
         widest = std::max(widest, textWidth);
         painter.drawText(QRectF(bar.right() + 5, top, textWidth + 2, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter, tick.label);
     }
-    QString label = tr("scale: %1").arg(m_range.modeText());
+    const QString label = tr("scale: %1").arg(m_range.modeText());
+    const int beside = m_data.title.isEmpty() ? 0 : metrics.horizontalAdvance(m_data.title + m_data.unit) + 24;
+    if (metrics.horizontalAdvance(label) > bar.height() && beside + metrics.horizontalAdvance(label) < plot().width()) { // a low bar: on the title's line
+        painter.drawText(QRect(0, m_titleArea->rect().top() + 2, plot().width() - 6, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, label);
+        return;
+    }
     painter.save();
     painter.translate(m_bar->rect().right() - 2, bar.center().y());
     painter.rotate(-90);

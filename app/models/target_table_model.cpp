@@ -15,7 +15,7 @@ namespace linnet::app {
 namespace {
 
 constexpr int kFields = 4;
-constexpr int kShownDigits = 4; // of measured and automatic values: the columns are narrow
+constexpr int kShownDigits = 3; // of measured and automatic values: the columns are narrow
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
 QString fieldText(TargetField field) {
