@@ -172,6 +172,7 @@ void CurvePlot::setAxisLabels(const QString& x, const QString& y) {
 
 void CurvePlot::setTitle(const QString& title) {
     m_title = title;
+    plot().axisRect()->setMinimumMargins({15, title.isEmpty() ? 15 : fontMetrics().height() + 4, 15, 15}); // 15 is QCustomPlot's own
     schedule();
 }
 

@@ -58,7 +58,7 @@ public:
     size_t pointCount(const QString& id) const;
 
     void setAxisLabels(const QString& x, const QString& y);
-    void setTitle(const QString& title); // in the plot's corner
+    void setTitle(const QString& title); // above the plot
     void setEmptyText(const QString& text);
     void setLogY(bool log);
     void setWholeX(bool whole); // ticks at whole numbers only: x counts things

@@ -117,13 +117,11 @@ void CurvePlot::paintMarks(QCPPainter& painter) const {
         painter.setPen(colors().axis);
         painter.drawText(area.adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, m_emptyText);
     }
-    QStringList corner;
-    if (!m_title.isEmpty())
-        corner << m_title;
-    if (m_clipped && !m_curves.empty())
-        corner << tr("outliers clipped");
+    const QString note = m_clipped && !m_curves.empty() ? tr("outliers clipped") : QString();
     painter.setPen(colors().text);
-    painter.drawText(area.adjusted(6, 3, -6, -3), Qt::AlignHCenter | Qt::AlignTop, corner.join(QStringLiteral(", ")));
+    const QRectF above(area.left(), 1, area.width(), area.top() - 1);
+    painter.drawText(above, Qt::AlignLeft | Qt::AlignVCenter, m_title);
+    painter.drawText(above, Qt::AlignRight | Qt::AlignVCenter, note);
     double freeFrom = area.left(); // labels that would overlap stay away, their lines remain
     for (const Mark& mark : m_marks) {
         const double x = plot().xAxis->coordToPixel(mark.x);

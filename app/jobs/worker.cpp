@@ -249,7 +249,13 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         break;
     }
     case JobKind::Select: take(core::selectLayers(job.recipe, convertOptions(), steering), result.selection); break;
-    case JobKind::Convert: take(core::convert(job.recipe, job.path, convertOptions(), steering), result.report); break;
+    case JobKind::Convert: {
+        auto options = convertOptions();
+        if (m_model && !job.recipe.teacherHash.empty() && job.recipe.teacherHash != core::modelInfo(*m_model).hash)
+            options.teacher = nullptr; // a waiting run of another teacher opens its own
+        take(core::convert(job.recipe, job.path, options, steering), result.report);
+        break;
+    }
     case JobKind::Resume: {
         auto options = convertOptions();
         options.teacher = nullptr; // the run's own teacher, device and dtype

@@ -66,7 +66,7 @@ QString RunText::number(double value, int decimals) {
 QString RunText::state(const RunEntry& run, int place) {
     const auto& s = run.state;
     if (s == QLatin1String("queued"))
-        return place > 0 ? tr("queued, number %1").arg(place) : tr("queued");
+        return place > 0 ? tr("queued (%1)").arg(place) : tr("queued");
     if (s == QLatin1String("running"))
         return tr("running");
     if (s == QLatin1String("pausing"))

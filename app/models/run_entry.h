@@ -38,7 +38,7 @@ void appendRows(std::vector<core::MetricRow>& rows, const std::vector<core::Metr
 class RunText { // what is said about a run; all translated
     Q_DECLARE_TR_FUNCTIONS(RunText)
 public:
-    static QString state(const RunEntry& run, int place = 0); // "stopped, saved"; place in the queue, from 1
+    static QString state(const RunEntry& run, int place = 0); // "stopped, saved", "queued (2)"; place in the queue, from 1
     // One sentence that says where it is and what comes next: "Stopped at step 412 of 3000, saved; Resume goes on from there."
     static QString detail(const RunEntry& run, int place = 0, bool held = false);
     static QString stage(const std::string& stage);

@@ -15,11 +15,15 @@
 namespace linnet::app {
 namespace {
 
+constexpr int kKeepMs = 300;  // many changes, one write
 constexpr int kQuietMs = 500; // a job that was told to pause checks every 200 ms of work; silent for so long, it has stopped
 
 } // namespace
 
 RunLibrary::RunLibrary(Device device, QObject* parent) : QObject(parent), m_device(std::move(device)) {
+    m_keep.setSingleShot(true);
+    m_keep.setInterval(kKeepMs);
+    connect(&m_keep, &QTimer::timeout, this, &RunLibrary::write);
     m_file = QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/runs.json");
     m_memory = readRunMemory(m_file);
     for (const auto& waiting : m_memory.queue) {
@@ -41,7 +45,10 @@ RunLibrary::RunLibrary(Device device, QObject* parent) : QObject(parent), m_devi
     });
 }
 
-RunLibrary::~RunLibrary() = default;
+RunLibrary::~RunLibrary() {
+    if (m_keep.isActive())
+        write();
+}
 
 QString RunLibrary::runsFolder() const {
     const auto documents = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation) + QStringLiteral("/Linnet");
@@ -97,7 +104,8 @@ void RunLibrary::sort() {
     });
 }
 
-void RunLibrary::keep() {
+void RunLibrary::write() {
+    m_keep.stop();
     if (!writeRunMemory(m_file, m_memory))
         Q_EMIT notice(tr("Names and colours of runs could not be written to %1").arg(m_file));
 }

@@ -81,7 +81,8 @@ private:
     void removeFolder(const QString& folder);
     void sort();
     int freeLook() const;
-    void keep(); // writes the memory
+    void keep() { m_keep.start(); }
+    void write(); // the memory
 
     Device m_device;
     QString m_file;
@@ -89,7 +90,7 @@ private:
     QList<RunEntryPtr> m_runs;
     RunEntryPtr m_current, m_running;
     bool m_held = false, m_looking = false, m_lookAgain = false;
-    QTimer m_look, m_pausing;
+    QTimer m_look, m_pausing, m_keep;
     QElapsedTimer m_clock; // of the running job
     QHash<QString, std::shared_ptr<core::RunFollower>> m_followers;
     QHash<QString, QString> m_stamps; // of files that were looked at

@@ -320,7 +320,14 @@ void CurvesPanel::metricsCame(const QString& folder, const std::vector<core::Met
         m_newTimer.start();
 }
 
+void CurvesPanel::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    m_newTimer.start();
+}
+
 void CurvesPanel::drawNew() {
+    if (!isVisible())
+        return; // when it is shown
     for (const auto& [folder, from] : m_new)
         if (const auto run = m_runs.find(folder); run != m_runs.end())
             drawRun(*run->second, run->second->align.layers().size() == kFewLayers + 1 ? 0 : from); // here lines become percentiles

@@ -30,6 +30,9 @@ class CurvesPanel : public QWidget {
 public:
     explicit CurvesPanel(Session* session, QWidget* parent = nullptr);
 
+protected:
+    void showEvent(QShowEvent* event) override;
+
 private:
     enum Stage { Calibration, Align, Drift, Distill, Stages };
     static bool overLayers(int stage) { return stage == Calibration || stage == Drift; }

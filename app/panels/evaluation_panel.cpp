@@ -5,6 +5,7 @@
 
 #include <QHeaderView>
 #include <QLabel>
+#include <QScrollArea>
 #include <QTableWidget>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -78,7 +79,8 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     m_treatments = numbersTable(QStringLiteral("treatmentsTable"), 0, {tr("part"), tr("treatment"), tr("folded"), tr("dropped"), tr("heads folded")},
                                 {{}, tr("as the recipe says"), tr("residual with the part folded in"), tr("residual with the part left out"), tr("share of the heads that fold it")});
     m_treatments->setAccessibleName(tr("Treatments"));
-    auto* layout = new QVBoxLayout(this);
+    auto* content = new QWidget;
+    auto* layout = new QVBoxLayout(content);
     layout->addWidget(m_caption);
     layout->addWidget(m_table);
     m_baselineNote = new QLabel;
@@ -89,6 +91,13 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     layout->addWidget(m_treatmentCaption);
     layout->addWidget(m_treatments);
     layout->addStretch(1);
+    auto* area = new QScrollArea; // more rows than a small screen is high
+    area->setWidgetResizable(true);
+    area->setFrameShape(QFrame::NoFrame);
+    area->setWidget(content);
+    auto* whole = new QVBoxLayout(this);
+    whole->setContentsMargins(0, 0, 0, 0);
+    whole->addWidget(area);
     connect(session, &Session::evaluationChanged, this, &EvaluationPanel::refill);
     connect(session, &Session::runsChanged, this, &EvaluationPanel::refill);
     connect(session, &Session::teacherChanged, this, &EvaluationPanel::showTreatments);

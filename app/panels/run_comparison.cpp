@@ -4,7 +4,7 @@
 
 #include <QHeaderView>
 #include <QLabel>
-#include <QSplitter>
+#include <QTabWidget>
 #include <QTableWidget>
 #include <QVBoxLayout>
 
@@ -49,24 +49,23 @@ RunComparison::RunComparison(QWidget* parent) : QWidget(parent), m_title(new QLa
         label->setTextFormat(Qt::RichText);
     }
     m_note->setObjectName(QStringLiteral("runComparisonNote"));
-    auto* split = new QSplitter(Qt::Horizontal);
-    split->addWidget(m_keys);
-    split->addWidget(m_results);
-    split->setStretchFactor(0, 2);
-    split->setStretchFactor(1, 3);
-    split->setChildrenCollapsible(false);
+    m_tabs = new QTabWidget;
+    m_tabs->setObjectName(QStringLiteral("comparisonTabs"));
+    m_tabs->setDocumentMode(true);
+    m_tabs->addTab(m_results, tr("Results"));
+    m_tabs->addTab(m_keys, tr("Recipes"));
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 4, 0, 0);
     layout->addWidget(m_title);
-    layout->addWidget(split, 1);
+    layout->addWidget(m_tabs, 1);
     layout->addWidget(m_note);
     compare(nullptr, nullptr);
 }
 
 void RunComparison::compare(const RunEntryPtr& left, const RunEntryPtr& right) {
     const bool two = left && right;
-    for (auto* widget : {static_cast<QWidget*>(m_keys), static_cast<QWidget*>(m_results), static_cast<QWidget*>(m_note)})
-        widget->setVisible(two);
+    m_tabs->setVisible(two);
+    m_note->setVisible(two);
     m_title->setText(two ? tr("<b>A</b> %1 &nbsp; <b>B</b> %2").arg(left->name.toHtmlEscaped(), right->name.toHtmlEscaped())
                          : tr("Select two runs (Ctrl+click), or set a baseline and select another, to compare recipes and results."));
     m_title->setEnabled(two);
@@ -74,6 +73,7 @@ void RunComparison::compare(const RunEntryPtr& left, const RunEntryPtr& right) {
         return;
     const auto keys = left->recipe && right->recipe ? core::diffRecipes(*left->recipe, *right->recipe) : std::vector<core::RecipeDifference>{};
     m_keys->setRowCount(static_cast<int>(keys.size()));
+    m_tabs->setTabText(1, tr("Recipes (%1 differ)").arg(m_keys->rowCount()));
     const auto value = [](const std::string& text) { return text.empty() ? QStringLiteral("–") : QString::fromStdString(text); };
     for (int row = 0; row < m_keys->rowCount(); ++row) {
         const auto& key = keys[static_cast<std::size_t>(row)];

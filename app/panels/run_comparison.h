@@ -5,6 +5,7 @@
 #include <QWidget>
 
 class QLabel;
+class QTabWidget;
 class QTableWidget;
 
 namespace linnet::app {
@@ -18,6 +19,7 @@ public:
 
 private:
     QLabel *m_title, *m_note;
+    QTabWidget* m_tabs;
     QTableWidget *m_keys, *m_results;
 };
 

@@ -46,7 +46,7 @@ RunsPage::RunsPage(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     m_table->horizontalHeader()->setStretchLastSection(true);
     m_table->installEventFilter(this);
     const int em = fontMetrics().averageCharWidth();
-    const int widths[] = {30, 19, 16, 19, 24, 12, 20, 12, 6};
+    const int widths[] = {30, 18, 18, 22, 26, 12, 20, 14, 6};
     for (int column = 0; column < 9; ++column)
         m_table->setColumnWidth(column, widths[column] * em);
     m_detail = new QLabel;
@@ -340,7 +340,7 @@ void RunsPage::remove() {
     };
     if (waiting) // nothing is lost but its place
         return removal();
-    ask(QStringLiteral("deleteBox"), tr("Delete %n run(s)?", nullptr, static_cast<int>(runs.size())), tr("The folders are removed with their checkpoints:\n%1\n\nThis can't be undone.").arg(folders.join(QLatin1Char('\n'))),
+    ask(QStringLiteral("deleteBox"), runs.size() == 1 ? tr("Delete the run?") : tr("Delete %1 runs?").arg(runs.size()), tr("The folders are removed with their checkpoints:\n%1\n\nThis can't be undone.").arg(folders.join(QLatin1Char('\n'))),
         tr("Delete"), removal);
 }
 

@@ -350,7 +350,8 @@ private Q_SLOTS:
         auto* table = page.findChild<QTableView*>(QStringLiteral("runsTable"));
         auto* keys = page.findChild<QTableWidget*>(QStringLiteral("runDifferences"));
         auto* results = page.findChild<QTableWidget*>(QStringLiteral("runResults"));
-        QVERIFY(keys->isHidden());
+        auto* tabs = page.findChild<QWidget*>(QStringLiteral("comparisonTabs"));
+        QVERIFY(tabs->isHidden());
         const auto adopt = [&](const char* name, std::uint64_t seed, double loss) {
             app::RunEntry run;
             run.name = QString::fromLatin1(name), run.folder = QStringLiteral("/runs/") + run.name, run.state = QStringLiteral("done");
@@ -361,7 +362,7 @@ private Q_SLOTS:
         adopt("a", 1, 2.1);
         adopt("b", 2, 2.2);
         table->selectAll();
-        QVERIFY(!keys->isHidden());
+        QVERIFY(!tabs->isHidden());
         QCOMPARE(keys->rowCount(), 1); // only what differs
         QVERIFY2(keys->item(0, 0)->text().contains(QStringLiteral("seed")), qPrintable(keys->item(0, 0)->text()));
         const auto cell = [&](const char* name, int column) {
@@ -376,11 +377,11 @@ private Q_SLOTS:
         QCOMPARE(cell("loss", 4), QStringLiteral("10"));
         QVERIFY(cell("time", 1).isEmpty()); // not measured in either: no row
         table->selectRow(model->row(QStringLiteral("/runs/a")));
-        QVERIFY(keys->isHidden());
+        QVERIFY(tabs->isHidden());
         page.findChild<QAction*>(QStringLiteral("runBaseline"))->trigger();
         QCOMPARE(session.library()->baseline(), QStringLiteral("/runs/a"));
         table->selectRow(model->row(QStringLiteral("/runs/b")));
-        QVERIFY(!keys->isHidden()); // against the baseline
+        QVERIFY(!tabs->isHidden()); // against the baseline
         QCOMPARE(cell("loss", 3), QStringLiteral("+0.1000 ± 0.0424"));
         // and the recipe comes into the editor as one step
         page.findChild<QAction*>(QStringLiteral("runDuplicate"))->trigger();
