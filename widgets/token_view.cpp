@@ -136,8 +136,11 @@ void TokenView::paintMarks() {
     const auto add = [&](std::optional<int> token, const QColor& ground, bool underline) {
         if (!token || *token >= tokenCount())
             return;
+        int shown = *token; // a part of a character takes no place: the token that makes it whole shows the mark
+        while (shown + 1 < tokenCount() && !cursorOf(shown).hasSelection())
+            ++shown;
         ExtraSelection mark;
-        mark.cursor = cursorOf(*token);
+        mark.cursor = cursorOf(shown);
         mark.format.setBackground(ground);
         if (underline) {
             mark.format.setUnderlineStyle(QTextCharFormat::SingleUnderline);

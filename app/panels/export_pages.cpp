@@ -189,7 +189,9 @@ ExportWherePage::ExportWherePage(ExportWizard* wizard) : ExportPage(wizard) {
     problem->addWidget(m_said, 1);
     problem->addWidget(m_free);
     auto* form = new QFormLayout(this);
-    form->addRow(tr("&Folder"), row);
+    auto* label = new QLabel(tr("&Folder"));
+    label->setBuddy(m_folder);
+    form->addRow(label, row);
     form->addRow({}, problem);
     form->addRow(tr("Space"), m_space);
     form->addRow(tr("Overwriting"), rule);
@@ -343,7 +345,7 @@ void ExportWritePage::ended(const QString& text) {
     m_bar->hide();
     m_state->setText(QStringLiteral("<b>%1</b>").arg(tr("Not written")));
     m_result->setText(text.toHtmlEscaped() + QStringLiteral("<br><br>") + tr("Back leads to other settings."));
-    setSubTitle({});
+    setSubTitle(tr("Nothing stands under the folder's name."));
     Q_EMIT completeChanged(); // and QWizard enables Back
 }
 
@@ -371,7 +373,7 @@ void ExportWritePage::exported(const core::ExportReport& report) {
     m_load->setPlainText(loadLines(plan().folder, report.format));
     for (QWidget* widget : {static_cast<QWidget*>(m_load), static_cast<QWidget*>(m_open), static_cast<QWidget*>(m_copy)})
         widget->show();
-    setSubTitle({});
+    setSubTitle(tr("The folder is complete: it can be moved, copied and loaded."));
     m_wizard->setWriting(false, true);
     Q_EMIT completeChanged();
     m_wizard->setWriting(false, true);

@@ -256,8 +256,11 @@ void GeneratePage::listStudents() {
     const auto current = m_session->currentRun();
     const QSignalBlocker quiet(m_student);
     m_student->clear();
-    const bool ready = current && current->report;
-    m_student->addItem(!current ? tr("no run is chosen") : ready ? tr("chosen run: %1").arg(current->name) : tr("chosen run: %1 (has no student yet)").arg(current->name), kCurrent);
+    m_student->addItem(!current             ? tr("no run is chosen")
+                       : speaksForCurrent() ? tr("chosen run: %1").arg(current->name)
+                       : current->report    ? tr("chosen run: %1 (of another teacher)").arg(current->name)
+                                            : tr("chosen run: %1 (has no student yet)").arg(current->name),
+                       kCurrent);
     for (const auto& run : m_session->runs())
         if (run->report && run != current)
             m_student->addItem(run->name, run->folder);
@@ -280,8 +283,13 @@ QString GeneratePage::studentFolder() const {
     const auto data = m_student->currentData().toString();
     if (data != kCurrent)
         return data == kOther || data == kNone ? QString() : data;
+    return speaksForCurrent() ? m_session->currentRun()->folder : QString();
+}
+
+bool GeneratePage::speaksForCurrent() const {
     const auto current = m_session->currentRun();
-    return current && current->report ? current->folder : QString();
+    const auto& teacher = m_session->teacher();
+    return current && current->report && (!teacher || !current->recipe || current->recipe->teacherHash == teacher->hash);
 }
 
 GenerateSettings GeneratePage::settings() const {
@@ -360,7 +368,7 @@ void GeneratePage::restart() {
     for (const std::size_t side : {kTeacher, kStudent})
         m_views[side]->begin(m_model->side(side).state == SideState::Empty ? QString() : m_model->settings().prompt + (m_model->settings().chat ? QStringLiteral("\n\n") : QString()));
     m_panes[kStudent]->setVisible(m_model->hasStudent() || m_model->side(kTeacher).state == SideState::Empty);
-    m_details->clear();
+    m_details->setText(tr("Point at a token, or move the caret to it: what both models think of it stands here."));
     for (const int side : {0, 1})
         append(side);
 }

@@ -40,6 +40,7 @@ private:
     QWidget* makeSides();
     void listStudents();
     void listHistory();
+    bool speaksForCurrent() const; // the chosen run has a student of the opened teacher
     QString studentFolder() const; // of the combo
     GenerateSettings settings() const;
     void fill(const GenerateSettings& settings); // the form

@@ -18,9 +18,20 @@ QString nats(double kl) {
 }
 
 QString spelledOut(const QString& token) {
-    QString text = token;
-    return text.replace(QLatin1Char('\\'), QLatin1String("\\\\")).replace(QLatin1Char('\n'), QLatin1String("\\n")).replace(QLatin1Char('\t'), QLatin1String("\\t"))
-        .replace(QLatin1Char('\r'), QLatin1String("\\r"));
+    QString text;
+    for (const QChar c : token) {
+        if (c == QLatin1Char('\\'))
+            text += QLatin1String("\\\\");
+        else if (c == QLatin1Char('\n'))
+            text += QLatin1String("\\n");
+        else if (c == QLatin1Char('\t'))
+            text += QLatin1String("\\t");
+        else if (c.category() == QChar::Other_Control)
+            text += QStringLiteral("\\x%1").arg(c.unicode(), 2, 16, QLatin1Char('0'));
+        else
+            text += c;
+    }
+    return text;
 }
 
 QString tokens(qsizetype count) {
@@ -42,7 +53,7 @@ QString GenerateText::elided(const QString& prompt) {
 }
 
 QString GenerateText::shown(const QString& token) {
-    return QStringLiteral("“%1”").arg(spelledOut(token));
+    return token.isEmpty() ? tr("a part of a character") : QStringLiteral("“%1”").arg(spelledOut(token));
 }
 
 QString GenerateText::side(const Side& side) {
