@@ -202,7 +202,7 @@ void MainWindow::makeMenus() {
     add(file, QStringLiteral("export"), tr("&Export student..."), QKeySequence(tr("Ctrl+E")), [this] { exportCurrent(); });
     file->addMenu(new PlotExportMenu(&m_session, this));
     file->addSeparator();
-    add(file, QStringLiteral("quit"), tr("&Quit"), QKeySequence::Quit, [this] { close(); });
+    add(file, QStringLiteral("quit"), tr("&Quit"), QKeySequence(tr("Ctrl+Q")), [this] { close(); });
 
     auto* edit = menuBar()->addMenu(tr("&Edit"));
     auto* undo = m_session.recipe()->undoStack()->createUndoAction(this, tr("Undo"));

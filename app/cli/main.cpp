@@ -4,6 +4,7 @@
 #include "core/model/diagnose.h"
 
 #include <algorithm>
+#include <csignal>
 
 namespace linnet::app {
 
@@ -72,6 +73,7 @@ std::string versions() {
 
 int run(int argc, char** argv) {
     [[maybe_unused]] const SignalStop signals;
+    std::signal(SIGXFSZ, SIG_IGN); // a file at its size limit is a failed write, with its message
     GlobalOptions options;
     Console console(options);
     Cli cli{options, console, "linnet-cli", {}};

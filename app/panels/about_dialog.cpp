@@ -51,7 +51,9 @@ AboutDialog::AboutDialog(QWidget* parent) : QDialog(parent), m_table(new QTableW
     m_table->setEditTriggers(QAbstractItemView::NoEditTriggers);
     m_table->setTabKeyNavigation(false);
     m_table->setShowGrid(false);
-    m_table->setWordWrap(true);
+    m_table->setWordWrap(false);
+    m_table->setSelectionMode(QAbstractItemView::NoSelection); // Copy takes all
+    m_table->verticalHeader()->setDefaultSectionSize(m_table->fontMetrics().height() + 8);
     for (const auto& [name, value] : versions())
         add(name, value);
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close);
@@ -84,7 +86,7 @@ void AboutDialog::add(const QString& name, const QString& value) {
     m_table->insertRow(row);
     m_table->setItem(row, 0, new QTableWidgetItem(name));
     m_table->setItem(row, 1, new QTableWidgetItem(value));
-    m_table->resizeRowToContents(row);
+    m_table->item(row, 1)->setToolTip(value);
 }
 
 QString AboutDialog::text() const {

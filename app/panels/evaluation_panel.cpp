@@ -92,6 +92,7 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     layout->addWidget(m_treatments);
     layout->addStretch(1);
     auto* area = new QScrollArea; // more rows than a small screen is high
+    area->setAccessibleName(tr("Evaluation"));
     area->setWidgetResizable(true);
     area->setFrameShape(QFrame::NoFrame);
     area->setWidget(content);

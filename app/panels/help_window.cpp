@@ -1,5 +1,6 @@
 #include "app/panels/help_window.h"
 
+#include <QEvent>
 #include <QFile>
 #include <QHBoxLayout>
 #include <QLineEdit>
@@ -103,6 +104,12 @@ void HelpWindow::showPage(const QString& page) {
     show();
     raise();
     activateWindow();
+}
+
+void HelpWindow::changeEvent(QEvent* event) {
+    QDialog::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        m_text->reload(); // a text keeps the colours of its links
 }
 
 void HelpWindow::filter(const QString& word) {

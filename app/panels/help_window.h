@@ -18,6 +18,9 @@ public:
     static QStringList pages();                   // in reading order
     static QString pageOf(const QWidget* widget); // what the help says of a panel or of what stands in it
 
+protected:
+    void changeEvent(QEvent* event) override;
+
 private:
     void filter(const QString& word);
     QLineEdit* m_search;

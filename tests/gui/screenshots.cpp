@@ -167,6 +167,7 @@ int work(const QStringList& arguments) {
     camera.settle(6000); // its probe
     for (const auto& [theme, name] : {std::pair(app::ThemeChoice::Light, QStringLiteral("light")), std::pair(app::ThemeChoice::Dark, QStringLiteral("dark"))}) {
         camera.window().habits()->theme()->choose(theme);
+        camera.window().findChild<QAction*>(QStringLiteral("resetLayout"))->trigger(); // the probe made itself room
         camera.pages(name);
         camera.docks(name);
         camera.dialogs(name);

@@ -17,6 +17,6 @@ shoot 1280x800 1280x800 1 resources/io.github.linnet.Linnet.png
 shoot 1920x1080 1920x1080 1
 shoot 200 1280x800 2
 mkdir -p docs/images
-for page in heads layers curves; do
-    cp "$out/1280x800/light-$page.png" "docs/images/$page.png"
-done
+cp "$out/1280x800/light-heads.png" docs/images/heads.png
+cp "$out/1280x800/light-curves.png" docs/images/curves.png
+cp "$out/1280x800/light-dock-probeDock.png" docs/images/probe.png
