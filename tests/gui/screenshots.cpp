@@ -168,6 +168,7 @@ int work(const QStringList& arguments) {
     for (const auto& [theme, name] : {std::pair(app::ThemeChoice::Light, QStringLiteral("light")), std::pair(app::ThemeChoice::Dark, QStringLiteral("dark"))}) {
         camera.window().habits()->theme()->choose(theme);
         camera.window().findChild<QAction*>(QStringLiteral("resetLayout"))->trigger(); // the probe made itself room
+        Photographer::settle(1500);
         camera.pages(name);
         camera.docks(name);
         camera.dialogs(name);
