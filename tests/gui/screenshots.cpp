@@ -58,7 +58,7 @@ public:
     void shoot(QWidget* widget, const QString& name) {
         settle(250);
         const auto path = QStringLiteral("%1/%2.png").arg(m_out, name);
-        if (!widget->grab().toImage().convertToFormat(QImage::Format_RGB888).save(path))
+        if (!widget->grab().toImage().convertToFormat(QImage::Format_RGB888).save(path, "PNG", 0)) // the smallest file
             std::fprintf(stderr, "can't write %s\n", qPrintable(path));
     }
     void pages(const QString& theme) {
