@@ -51,6 +51,7 @@ public:
     std::int64_t kept() const { return m_kept; }
     std::int64_t converted() const { return m_c.layers - m_kept; }
     bool trains() const { return m_recipe.preset != "sliding-window"; }
+    std::int64_t window() const { return trains() ? 0 : m_recipe.window + m_recipe.sinks; }
     std::int64_t aligned() const { // a rule that measures on aligned layers needs all that may be converted
         return !trains() ? 0 : m_bank == BankKind::Aligned ? m_c.layers - std::ssize(m_recipe.never) : converted();
     }
@@ -99,7 +100,7 @@ private:
             return std::clamp(m_recipe.keep.count, least, std::max(least, most));
         if (m_recipe.keep.budget == KeepRule::Budget::Cache)
             for (auto kept = most; kept > least; --kept)
-                if (number(static_cast<std::int64_t>(studentCacheBytes(m_c, kept, m_recipe.keep.length, m_elementBytes))) <= m_recipe.keep.limit)
+                if (number(static_cast<std::int64_t>(studentCacheBytes(m_c, kept, m_recipe.keep.length, m_elementBytes, window()))) <= m_recipe.keep.limit)
                     return kept;
         return least;
     }
@@ -148,10 +149,7 @@ Result<Estimate> estimateRun(const Recipe& recipe, const ModelInfo& teacher) {
         // The layers aligned and plain, the student's once more a stage, states in progress
         estimate.diskBytes = count.mixerBytes() * (2 * made + (stages ? 2 : 1) * static_cast<std::uint64_t>(count.converted()) + 4) + (64 << 20);
         estimate.teacherCacheBytesAt32k = teacher.cacheBytesPerToken * 32768; // in the dtype that the teacher runs in
-        estimate.cacheBytesAt32k = count.trains() ? studentCacheBytes(c, count.kept(), 32768, count.elementBytes())
-                                                  : (estimate.teacherCacheBytesAt32k * static_cast<std::uint64_t>(count.kept()) +
-                                                     teacher.cacheBytesPerToken * static_cast<std::uint64_t>(std::min<std::int64_t>(32768, recipe.window + recipe.sinks) * count.converted())) /
-                                                        static_cast<std::uint64_t>(c.layers);
+        estimate.cacheBytesAt32k = studentCacheBytes(c, count.kept(), 32768, count.elementBytes(), count.window());
         return estimate;
     });
 }

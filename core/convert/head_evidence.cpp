@@ -85,7 +85,7 @@ template <class Member> ErrorBucket bucket(const Tokenwise& tokens, const Member
 
 class Texts { // of the calibration windows
 public:
-    Texts(const TargetProbe::State& state) : m_length(state.calibration.seqLen) {
+    explicit Texts(const TargetProbe::State& state) : m_length(state.calibration.seqLen) {
         const std::vector<TokenId> ids(state.calibration.ids.begin(), state.calibration.ids.begin() + state.sequences * m_length);
         m_pieces = tokenPieces(*state.teacher, ids);
         for (std::int64_t n = 0; n < state.sequences; ++n) { // a window starts cold: its first word may be the middle of one
@@ -130,14 +130,11 @@ std::vector<Place> spread(std::vector<Place> all) {
 
 std::vector<Place> jumps(const LayerContext& context, std::int64_t head, const Control& control) {
     std::vector<Place> all;
-    const auto& config = context.teacher.config();
     const auto windows = std::min(kJumpWindows, context.capture.x.size(0)), T = context.capture.x.size(1);
     const at::Tensor past = at::arange(T, at::kFloat).unsqueeze(1) - at::arange(T, at::kFloat); // t - s
     for (std::int64_t n = 0; n < windows; ++n) {
         control.checkpoint();
-        const auto qkv = queryKeyValue(context.teacher, context.weights, context.capture.x.narrow(0, n, 1));
-        const at::Tensor q = qkv.q[0][head].to(at::kCPU, at::kFloat), k = qkv.k[0][head / config.groupSize()].to(at::kCPU, at::kFloat);
-        const at::Tensor A = (q.matmul(k.t()) / std::sqrt(static_cast<double>(config.headDim))).masked_fill_(past < 0, -INFINITY).softmax(-1);
+        const at::Tensor A = teacherAttention(context.teacher, context.weights, context.capture.x.narrow(0, n, 1), head).to(at::kCPU);
         at::Tensor reach = past * (A >= kJumpWeight);
         reach.narrow(1, 0, std::min(kJumpSinks, T)).zero_();
         const auto [distance, source] = reach.max(1);

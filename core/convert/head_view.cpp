@@ -14,15 +14,6 @@ std::vector<float> values(const at::Tensor& tensor) {
     return {host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel()};
 }
 
-// [T, T]
-at::Tensor teacherAttention(const Model& teacher, const LayerWeights& weights, const at::Tensor& x, std::int64_t head) {
-    const auto& config = teacher.config();
-    const auto qkv = queryKeyValue(teacher, weights, x);
-    const at::Tensor q = qkv.q[0][head].to(at::kFloat), k = qkv.k[0][head / config.groupSize()].to(at::kFloat);
-    const at::Tensor future = at::ones({x.size(1), x.size(1)}, q.options().dtype(at::kBool)).triu_(1);
-    return (q.matmul(k.t()) / std::sqrt(static_cast<double>(config.headDim))).masked_fill_(future, -INFINITY).softmax(-1);
-}
-
 // What the head's rule gets of x [1, T, hidden], as linearReadout makes it.
 void fillRule(HeadView& view, const StudentHead& student, const at::Tensor& x) {
     const auto& layer = student.layer;

@@ -228,6 +228,8 @@ void Pipeline::noteTreatments() {
         notes.push_back("RoPE in converted layers: " + std::string(m_recipe.ropeTreatment == "drop" ? "dropped" : "folded in expectation" + where(m_recipe.ropeTreatment)));
         notes.push_back("attention's scale 1/sqrt(head_dim): has no counterpart; queries and keys are normalised to unit length");
     }
+    if (m_recipe.keep.kind == KeepRule::Kind::Method && m_recipe.keep.method == "score" && m_recipe.seqLen < 48)
+        notes.push_back("keep " + m_recipe.keep.text() + " counts attention beyond 32 tokens, of which windows of " + std::to_string(m_recipe.seqLen) + " tokens show next to nothing: the choice is chance");
     for (const auto l : m_converted)
         if (l < 2)
             notes.push_back("layer " + std::to_string(l) + " is converted: layers 0 and 1 cost most by far; consider keeping it");

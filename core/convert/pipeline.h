@@ -58,6 +58,8 @@ private:
     LinearLayer startAndAlign(const Recipe& recipe, std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, const OutputMetric* metric, Mixers& naive);
     std::filesystem::path bankCache() const; // "" without one
     bool takeBank();
+    bool dropBank(const std::filesystem::path& cache, const std::string& why); // false
+    std::filesystem::path part(const std::string& name) const;                // where a file of the bank is looked at before it is taken
     void keepBank() const;
 
     RunFolder& m_run;

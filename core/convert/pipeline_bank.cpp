@@ -1,6 +1,7 @@
 // Pipeline's part that makes layers: which of them stay softmax, their starts, their alignment, and the cache of whole banks.
 #include "core/torch_pch.h"
 
+#include "core/base/file_hash.h"
 #include "core/base/files.h"
 #include "core/convert/closed_form.h"
 #include "core/convert/group_alignment.h"
@@ -42,17 +43,21 @@ void Pipeline::select(BankKind measuredOn) {
             start.targets.clear();
             makeLayers(start, checkpoint("starts"), report);
         });
-    Json& state = m_run.state()["selection"];
+    const auto state = [this]() -> Json& { // found anew each time: keys that are added move it
+        Json& found = m_run.state()["selection"];
+        return found.is_object() ? found : found = Json::object();
+    };
     stage("select", [&](Json& report) {
         auto kept = keptLayers(m_recipe, layers);
         if (!kept) {
             const Mixers bank = measuredOn == BankKind::None ? Mixers{} : computed(loadMixers(measuredOn == BankKind::Starts ? checkpoint("starts") : alignedFile()));
-            if (!state.contains("measured"))
-                state["measured"] = Json::object();
+            Json measured = state().value("measured", Json::object());
             SelectionJob job{*m_teacher, m_slices.selection, bank.empty() ? nullptr : &bank, m_profile ? &*m_profile : nullptr, m_recipe.never, m_recipe.always, true,
-                             state["measured"], [&] { m_run.save(); }, m_control};
+                             measured, [&] { state()["measured"] = measured, m_run.save(); }, m_control};
+            job.window = slidingWindow() ? m_recipe.window + m_recipe.sinks : 0;
             const auto selection = selectLayers(m_recipe.keep, job);
-            state["result"] = selectionToJson(selection);
+            state()["measured"] = measured;
+            state()["result"] = selectionToJson(selection);
             kept = selection.kept;
             report["tokens"] = m_slices.selection.tokens();
             if (m_options.onSelection)
@@ -60,8 +65,8 @@ void Pipeline::select(BankKind measuredOn) {
         }
         m_run.state()["kept_layers"] = *kept;
     });
-    if (state.contains("result"))
-        m_selection = selectionFromJson(state["result"]);
+    if (state().contains("result"))
+        m_selection = selectionFromJson(state()["result"]);
     m_kept = m_run.state()["kept_layers"].get<std::vector<std::int64_t>>();
     for (std::int64_t l = 0; l < layers; ++l)
         if (!std::binary_search(m_kept.begin(), m_kept.end(), l))
@@ -236,33 +241,69 @@ std::filesystem::path Pipeline::bankCache() const {
                                             std::to_string(m_run.state().value("memory_bytes", std::uint64_t{0})) + (baselines() ? "+naive" : ""));
 }
 
+// A bank that is damaged, or that another process takes away, is made again; the run is not touched before all of it was found whole.
 bool Pipeline::takeBank() {
     memoryBudget(); // is part of the key
     const auto cache = bankCache();
     if (cache.empty() || !std::filesystem::exists(cache / "bank.json"))
         return false;
-    const Json bank = readJsonFile(cache / "bank.json");
-    m_run.dropMetrics(-1, 0);
-    for (const auto& row : orFail(readMetrics(cache)))
-        m_run.appendMetric(row);
-    std::filesystem::copy_file(cache / "aligned.safetensors", alignedFile(), std::filesystem::copy_options::overwrite_existing);
+    Json bank;
+    std::vector<MetricRow> rows;
+    try {
+        bank = readJsonFile(cache / "bank.json");
+        for (const auto& [name, hash] : bank.at("files").items()) {
+            std::filesystem::copy_file(cache / name, part(name), std::filesystem::copy_options::overwrite_existing);
+            if (const auto found = hashWholeFile(part(name), m_control); found != hash)
+                fail(ErrorCode::Malformed, name + " has hash " + found + ", expected " + hash.get<std::string>());
+        }
+        rows = orFail(readMetrics(cache));
+        for (const auto& fit : bank.at("closed_form"))
+            fit.at("layer").get<std::int64_t>();
+        if (!bank.at("align").is_object() || !bank["files"].contains("aligned.safetensors") || (baselines() && !bank["files"].contains("naive.safetensors")))
+            fail(ErrorCode::Malformed, "bank.json does not list what belongs to it");
+    } catch (const Failure& failure) {
+        if (failure.error.code == ErrorCode::Cancelled)
+            throw;
+        return dropBank(cache, failure.error.message);
+    } catch (const std::exception& error) {
+        return dropBank(cache, error.what());
+    }
+    std::filesystem::rename(part("aligned.safetensors"), alignedFile());
     if (baselines())
-        std::filesystem::copy_file(cache / "naive.safetensors", checkpoint("naive"), std::filesystem::copy_options::overwrite_existing);
-    for (const auto& fit : bank.at("closed_form"))
-        m_run.saveClosedForm(fit.at("layer"), fit);
-    m_run.state()["align"] = bank.at("align");
-    std::filesystem::last_write_time(cache / "bank.json", std::filesystem::file_time_type::clock::now()); // the oldest goes first
+        std::filesystem::rename(part("naive.safetensors"), checkpoint("naive"));
+    m_run.dropMetrics(-1, 0);
+    for (const auto& row : rows)
+        m_run.appendMetric(row);
+    for (const auto& fit : bank["closed_form"])
+        m_run.saveClosedForm(fit["layer"], fit);
+    m_run.state()["align"] = bank["align"];
+    std::error_code gone; // by another process, since
+    std::filesystem::last_write_time(cache / "bank.json", std::filesystem::file_time_type::clock::now(), gone); // the oldest goes first
     m_run.log("aligned layers taken from " + cache.string());
     return true;
+}
+
+std::filesystem::path Pipeline::part(const std::string& name) const {
+    return m_run.file("checkpoints/" + name + ".part.bank");
+}
+
+bool Pipeline::dropBank(const std::filesystem::path& cache, const std::string& why) {
+    m_run.log("aligned layers in " + cache.string() + " are damaged and will be made again: " + why);
+    std::error_code ignored;
+    std::filesystem::remove_all(cache, ignored);
+    for (const char* name : {"aligned.safetensors", "naive.safetensors"})
+        std::filesystem::remove(part(name), ignored);
+    return false;
 }
 
 void Pipeline::keepBank() const {
     const auto cache = bankCache();
     if (cache.empty() || std::filesystem::exists(cache / "bank.json"))
         return;
+    const auto part = cache.string() + ".part";
     try { // a cache that can't be written costs time, not the run
-        const auto part = cache.string() + ".part";
         std::filesystem::remove_all(part);
+        std::filesystem::remove_all(cache); // without a bank.json it is none
         std::filesystem::create_directories(part);
         std::filesystem::copy_file(alignedFile(), std::filesystem::path(part) / "aligned.safetensors");
         if (baselines())
@@ -272,9 +313,13 @@ void Pipeline::keepBank() const {
             if (row.stage == "align")
                 rows += metricToJson(row).dump() + "\n";
         writeFileAtomically(std::filesystem::path(part) / "metrics.jsonl", rows);
+        Json files;
+        for (const char* name : {"aligned.safetensors", "naive.safetensors"})
+            if (std::filesystem::exists(std::filesystem::path(part) / name))
+                files[name] = hashWholeFile(std::filesystem::path(part) / name);
         const auto align = m_run.state().find("align");
         writeFileAtomically(std::filesystem::path(part) / "bank.json",
-                            Json{{"closed_form", m_run.closedForm()}, {"align", align == m_run.state().end() ? Json::object() : *align}}.dump() + "\n");
+                            Json{{"files", files}, {"closed_form", m_run.closedForm()}, {"align", align == m_run.state().end() ? Json::object() : *align}}.dump() + "\n");
         std::filesystem::rename(part, cache);
         std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> banks;
         for (const auto& entry : std::filesystem::directory_iterator(m_options.bankFolder))
@@ -283,9 +328,13 @@ void Pipeline::keepBank() const {
         std::ranges::sort(banks, std::greater());
         for (std::size_t i = kCachedBanks; i < banks.size(); ++i)
             std::filesystem::remove_all(banks[i].second);
+    } catch (const Failure& failure) {
+        m_run.log("the aligned layers were not kept for other runs: " + failure.error.message);
     } catch (const std::exception& error) {
         m_run.log(std::string("the aligned layers were not kept for other runs: ") + error.what());
     }
+    std::error_code ignored;
+    std::filesystem::remove_all(part, ignored); // what a full disk left
 }
 
 } // namespace linnet::core

@@ -57,6 +57,66 @@ std::map<std::string, at::Tensor> tensorsByName(const std::filesystem::path& fil
     return tensors;
 }
 
+// What a kill leaves of a write: "state.json.part.1234".
+bool isPart(const std::filesystem::path& file) {
+    return file.filename().string().find(".part.") != std::string::npos;
+}
+
+// Anything but what a kill before recipe.json was there leaves behind.
+bool holdsSomething(const std::filesystem::path& folder) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        if (!(isPart(entry.path()) || (entry.path().filename() == "checkpoints" && std::filesystem::is_empty(entry.path()))))
+            return true;
+    return false;
+}
+
+void removeParts(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> parts;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        if (entry.is_regular_file() && isPart(entry.path()))
+            parts.push_back(entry.path());
+    std::error_code ignored;
+    for (const auto& part : parts)
+        std::filesystem::remove(part, ignored);
+}
+
+// The recipe that the run began with, less where it lies.
+Json frozen(const Recipe& recipe) {
+    return Json::parse(recipeToText(recipe));
+}
+
+void checkState(const Json& state, const std::filesystem::path& file) {
+    const auto refuse = [&](const std::string& key, const Json& found, const char* expected) {
+        fail(ErrorCode::Malformed, file.string() + ": " + (key.empty() ? std::string("it") : "key \"" + key + "\"") + " is " + found.dump().substr(0, 80) + ", expected " + expected,
+             {{"file", file.string()}, {"key", key}, {"expected", expected}});
+    };
+    if (!state.is_object())
+        refuse({}, state, "an object");
+    for (const char* key : {"stages", "evaluation", "selection", "spent", "align", "recipe"})
+        if (const auto found = state.find(key); found != state.end() && !found->is_object() && !found->is_null())
+            refuse(key, *found, "an object");
+    if (const auto stages = state.find("stages"); stages != state.end())
+        for (const auto& [name, stage] : stages->items())
+            if (!stage.is_object())
+                refuse("stages." + name, stage, "an object");
+    if (const auto seconds = state.find("seconds"); seconds != state.end() && !seconds->is_number())
+        refuse("seconds", *seconds, "a number");
+    if (const auto kept = state.find("kept_layers"); kept != state.end())
+        if (!kept->is_array() || !std::ranges::all_of(*kept, [](const Json& l) { return l.is_number_integer() && l >= 0; }))
+            refuse("kept_layers", *kept, "a list of layers");
+}
+
+// A run whose recipe is another one now would contradict itself.
+void checkRecipe(const Json& began, const Recipe& now, const std::filesystem::path& file) {
+    const auto changes = diffRecipes(recipeFromJson(began, "state.json"), now);
+    if (changes.empty())
+        return;
+    const auto& first = changes.front();
+    fail(ErrorCode::Usage, file.string() + " was changed after the run had begun: " + first.key + " is " + first.right + ", the run has " + first.left +
+             (changes.size() > 1 ? " (and " + std::to_string(changes.size() - 1) + " more)" : "") + "; put it back, or convert into another folder",
+         {{"file", file.string()}, {"key", first.key}, {"found", first.right}, {"expected", first.left}});
+}
+
 } // namespace
 
 RunFolder::RunFolder(std::filesystem::path path) : m_path(std::filesystem::absolute(std::move(path))) {
@@ -89,7 +149,9 @@ RunFolder::~RunFolder() {
 
 RunFolder RunFolder::create(const std::filesystem::path& path, const Recipe& recipe) {
     std::error_code failed;
-    if (std::filesystem::exists(path) && (!std::filesystem::is_directory(path) || !std::filesystem::is_empty(path)))
+    if (path.empty())
+        fail(ErrorCode::Usage, "run folder: found \"\", expected a path", {{"option", "--run"}});
+    if (std::filesystem::exists(path) && (!std::filesystem::is_directory(path) || holdsSomething(path)))
         fail(ErrorCode::Usage, "run folder " + path.string() + " exists and is not empty; choose another, or resume it",
              {{"option", "--run"}, {"file", path.string()}});
     std::filesystem::create_directories(path / "checkpoints", failed);
@@ -104,10 +166,19 @@ RunFolder RunFolder::open(const std::filesystem::path& path) {
         fail(ErrorCode::NotFound, path.string() + " is no run folder: it has no recipe.json", {{"file", (path / "recipe.json").string()}});
     RunFolder run(path);
     std::filesystem::create_directories(run.file("checkpoints"));
+    for (const auto& folder : {run.path(), run.file("checkpoints")})
+        removeParts(folder);
+    const Recipe recipe = run.recipe();
     if (std::filesystem::exists(run.file("state.json"))) {
         run.m_state = readJsonFile(run.file("state.json"));
+        checkState(run.m_state, run.file("state.json"));
         run.m_earlierSeconds = run.m_state.value("seconds", 0.0);
     }
+    if (const auto began = run.m_state.find("recipe"); began != run.m_state.end() && began->is_object())
+        checkRecipe(*began, recipe, run.file("recipe.json"));
+    else
+        run.m_state["recipe"] = frozen(recipe);
+    run.m_state["seconds"] = run.m_earlierSeconds; // here, so that save() adds no key: a new one moves the others, and references to them
     run.m_log.open(run.file("log.txt"), std::ios::app);
     run.m_metrics.open(run.file("metrics.jsonl"), std::ios::app);
     return run;

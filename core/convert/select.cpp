@@ -60,7 +60,7 @@ std::int64_t keptByCache(const KeepRule& rule, const SelectionJob& job, const Ra
     const auto layers = job.teacher.config().layers;
     const auto bytes = [&](std::int64_t kept) {
         return studentCacheBytes(job.teacher.config(), kept, rule.length,
-                                 static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())));
+                                 static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())), job.window);
     };
     const auto fits = [&](std::int64_t kept) { return static_cast<double>(bytes(kept)) <= rule.limit; };
     for (auto kept = range.most; kept >= range.least; --kept)
@@ -110,7 +110,7 @@ std::vector<SelectionPoint> measuredCurve(const SelectionJob& job, SelectionMete
         // Each builds on the one before.
         const auto score = meter.converted(converted, converted, std::to_string(kept) + " layers kept");
         const auto bytes =
-            studentCacheBytes(config, kept, cacheLength, static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())));
+            studentCacheBytes(config, kept, cacheLength, static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())), job.window);
         curve.push_back({kept, score.loss, std::exp(score.loss), score.kl, bytes});
     }
     return curve;
@@ -132,10 +132,13 @@ BankKind bankFor(const std::string& method) {
 }
 
 std::uint64_t studentCacheBytes(const ModelConfig& config, std::int64_t keptLayers, std::int64_t tokens,
-                                std::int64_t cacheElementBytes) {
+                                std::int64_t cacheElementBytes, std::int64_t window) {
     constexpr std::int64_t stateElementBytes = sizeof(float);
     const auto width = config.heads * config.headDim;
-    const auto kept = 2 * config.kvHeads * config.headDim * tokens * cacheElementBytes;
+    const auto keys = [&](std::int64_t count) { return 2 * config.kvHeads * config.headDim * count * cacheElementBytes; };
+    const auto kept = keys(tokens);
+    if (window > 0)
+        return static_cast<std::uint64_t>(kept * keptLayers + keys(std::min(tokens, window)) * (config.layers - keptLayers));
     const auto state =
         (width * config.headDim + kConvolutionInputs * 3 * width) * stateElementBytes; // q, k and v are convolved
     return static_cast<std::uint64_t>(kept * keptLayers + state * (config.layers - keptLayers));
@@ -149,7 +152,8 @@ Selection selectLayers(const KeepRule& rule, const SelectionJob& job) {
     const auto bank = bankFor(rule.method);
     const bool byPerplexity = rule.budget == KeepRule::Budget::Perplexity;
     const auto range = checkedRange(job);
-    checkInputs(rule, job, bank != BankKind::None || byPerplexity);
+    const bool choice = range.least < range.most; // else the pins leave none
+    checkInputs(rule, job, choice && (bank != BankKind::None || byPerplexity));
     if (rule.budget == KeepRule::Budget::None && (rule.count < 0 || rule.count > layers))
         fail(ErrorCode::Usage,
              "can't keep " + std::to_string(rule.count) + " layers: the teacher has " + std::to_string(layers),
@@ -157,6 +161,12 @@ Selection selectLayers(const KeepRule& rule, const SelectionJob& job) {
     const auto wanted = rule.budget == KeepRule::Budget::Cache  ? keptByCache(rule, job, range)
                         : rule.budget == KeepRule::Budget::None ? std::clamp(rule.count, range.least, range.most)
                                                                 : 0; // what the curve says
+    if (!choice) {
+        Selection all;
+        all.method = rule.method;
+        all.kept.assign(job.never.begin(), job.never.end());
+        return all;
+    }
     const bool curve = byPerplexity || (job.curve && job.bank && job.windows.sequences > 0);
 
     std::vector<std::int64_t> freeLayers;
@@ -175,6 +185,8 @@ Selection selectLayers(const KeepRule& rule, const SelectionJob& job) {
     order.insert(order.end(), job.never.begin(), job.never.end());
     Selection selection;
     selection.method = rule.method, selection.unit = ranking.unit;
+    if (rule.budget == KeepRule::Budget::Cache)
+        selection.cacheLength = rule.length; // the curve in the budget's terms
     selection.ranking = std::move(ranking.scores);
     if (curve)
         selection.curve = measuredCurve(job, meter, order, range, selection.cacheLength);

@@ -22,6 +22,7 @@ struct SelectionJob {
     std::function<void()> save; // called when `finished` has grown
     const Control& control;
     std::uint64_t memoryBytes = 0; // that hidden states kept for reuse may take; 0: 1 GiB, 2 on a GPU
+    std::int64_t window = 0;       // keys that a converted layer keeps (a sliding window and its sinks); 0: it has a state instead
 };
 
 // bypass: rise of the loss with one layer's attention removed. kl: KL with one layer converted. greedy: from the teacher, the
@@ -38,8 +39,8 @@ enum class BankKind { None, Starts, Aligned };
 BankKind bankFor(const std::string& method);
 
 // Bytes that one sequence of `tokens` takes in the student: keys and values of the kept layers in `cacheElementBytes`, and
-// states (float32) and convolution inputs of the converted ones.
+// of the converted ones states (float32) and convolution inputs, or, with `window` > 0, keys and values of so many tokens.
 std::uint64_t studentCacheBytes(const ModelConfig& config, std::int64_t keptLayers, std::int64_t tokens,
-                                std::int64_t cacheElementBytes);
+                                std::int64_t cacheElementBytes, std::int64_t window = 0);
 
 } // namespace linnet::core

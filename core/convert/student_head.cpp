@@ -94,6 +94,14 @@ StudentHead studentHead(TargetProbe::State& state, const LayerContext& context, 
     return student;
 }
 
+at::Tensor teacherAttention(const Model& teacher, const LayerWeights& weights, const at::Tensor& x, std::int64_t head) {
+    const auto& config = teacher.config();
+    const auto qkv = queryKeyValue(teacher, weights, x);
+    const at::Tensor q = qkv.q[0][head].to(at::kFloat), k = qkv.k[0][head / config.groupSize()].to(at::kFloat);
+    const at::Tensor future = at::ones({x.size(1), x.size(1)}, q.options().dtype(at::kBool)).triu_(1);
+    return (q.matmul(k.t()) / std::sqrt(static_cast<double>(config.headDim))).masked_fill_(future, -INFINITY).softmax(-1);
+}
+
 std::vector<std::string> tokenPieces(const Model& model, const std::vector<TokenId>& ids) {
     const auto& tokenizer = modelTokenizer(model);
     std::vector<std::string> pieces;

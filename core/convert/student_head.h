@@ -1,4 +1,4 @@
-// One head of a student as a layer of its own; not a public header.
+// One head of a student as a layer of its own, and the teacher beside it; not a public header.
 #pragma once
 
 #include "core/convert/head_view.h"
@@ -18,6 +18,9 @@ struct StudentHead {
 
 // The state is prepared for the request's layer.
 StudentHead studentHead(TargetProbe::State& state, const LayerContext& context, const HeadRequest& request);
+
+// Softmax attention of one head for x [1, T, hidden]: [T, T] float32, 0 above the diagonal.
+at::Tensor teacherAttention(const Model& teacher, const LayerWeights& weights, const at::Tensor& x, std::int64_t head);
 
 std::vector<std::string> tokenPieces(const Model& model, const std::vector<TokenId>& ids);
 

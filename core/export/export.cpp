@@ -2,12 +2,12 @@
 
 #include "core/export/export.h"
 
+#include "core/base/file_hash.h"
 #include "core/base/files.h"
 #include "core/convert/tensor_file.h"
 #include "core/export/hf_folder.h"
 #include "core/export/qwen35_folder.h"
 
-#include <fstream>
 #include <unistd.h>
 
 namespace linnet::core {
@@ -67,25 +67,11 @@ void writeParity(const Model& model, const fs::path& folder, const Control& cont
     saveTensors(folder / kParityFile, {{"ids", floats(ids)}, {"logits", logits}, {"greedy", floats(greedyTokens(model, ids, control))}});
 }
 
-// Hash of the pieces' hashes; checks `control` at each piece.
-std::string hashOf(const fs::path& file, const Control& control) {
-    std::ifstream in(file, std::ios::binary);
-    if (!in)
-        fail(ErrorCode::NotFound, file.string() + " is missing or can't be read", {{"file", file.string()}});
-    std::string piece(4 << 20, '\0'), hashes;
-    while (in) {
-        control.checkpoint();
-        in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-        hashes += hashBytes({piece.data(), static_cast<std::size_t>(in.gcount())});
-    }
-    return hashBytes(hashes);
-}
-
 void writeHashes(const fs::path& folder, const std::vector<std::string>& files, const Control& control) {
     Json hashes = Json::object();
     for (const auto& file : files)
         if (file != "README.md" && file != "recipe.json" && file != "report.json") // a person's to edit
-            hashes[file] = hashOf(folder / file, control);
+            hashes[file] = hashWholeFile(folder / file, control);
     writeFileAtomically(folder / kHashFile, hashes.dump(1) + "\n");
 }
 
@@ -95,7 +81,7 @@ void checkHashes(const fs::path& folder, const Control& control) {
     if (!hashes.is_object() || !hashes.contains("model.safetensors"))
         fail(ErrorCode::Malformed, file.string() + " is no list of hashes", {{"file", file.string()}});
     for (const auto& [name, expected] : hashes.items())
-        if (const auto found = hashOf(folder / name, control); expected != found)
+        if (const auto found = hashWholeFile(folder / name, control); expected != found)
             fail(ErrorCode::Malformed, (folder / name).string() + " is damaged or was changed: hash " + found + ", expected " + expected.dump(),
                  {{"file", (folder / name).string()}, {"found", found}, {"expected", expected.dump()}});
 }

@@ -355,6 +355,39 @@ private Q_SLOTS:
         QVERIFY(!missing && messageOf(missing).contains("nowhere"));
     }
 
+    void aRunKeepsItsRecipe() { // finished or not; and its state is what a state looks like
+        const auto folder = run("edited");
+        fs::copy(m_plain, folder, fs::copy_options::recursive);
+        writeFileAtomically(folder / "metrics.jsonl.part.4711", "what a kill left");
+        QVERIFY(resumeRun(folder, {}, {}));
+        QVERIFY(!fs::exists(folder / "metrics.jsonl.part.4711"));
+        Recipe recipe = orFail(readRecipe(folder / "recipe.json"));
+        const auto steps = recipe.align.steps;
+        recipe.align.steps = 500;
+        orFail(writeRecipe(folder / "recipe.json", recipe));
+        const auto refused = resumeRun(folder, {}, {});
+        QVERIFY(!refused && refused.error().code == ErrorCode::Usage);
+        for (const auto& part : {QString("recipe.json"), QString("align.steps"), QString("500"), QString::number(steps)})
+            QVERIFY2(messageOf(refused).contains(part), qPrintable(messageOf(refused)));
+        fs::copy_file(m_plain / "recipe.json", folder / "recipe.json", fs::copy_options::overwrite_existing);
+        for (const char* state : {"[]", "null", R"({"stages": {"align": 5}})", R"({"kept_layers": [-1]})"}) {
+            writeFileAtomically(folder / "state.json", state);
+            const auto damaged = resumeRun(folder, {}, {});
+            QVERIFY2(!damaged && damaged.error().code == ErrorCode::Malformed && messageOf(damaged).contains("state.json"), state);
+        }
+    }
+
+    void aKillBeforeTheRecipe() { // leaves a folder that a run may still take
+        const auto folder = run("killed at once");
+        fs::create_directories(folder / "checkpoints");
+        writeFileAtomically(folder / "recipe.json.part.4711", "{");
+        { const auto made = RunFolder::create(folder, recipe()); }
+        QVERIFY(fs::exists(folder / "recipe.json") && !fs::exists(folder / "recipe.json.part.4711"));
+        const auto again = guarded([&] { (void)RunFolder::create(folder, recipe()); });
+        QVERIFY(!again && messageOf(again).contains("not empty"));
+        QVERIFY(messageOf(guarded([&] { (void)RunFolder::create({}, recipe()); })).contains("\"\""));
+    }
+
     void tornMetrics() {
         fs::copy(m_plain, run("torn"), fs::copy_options::recursive);
         std::ofstream(run("torn") / "metrics.jsonl", std::ios::app) << "{\"time\": 12.5, \"sta";

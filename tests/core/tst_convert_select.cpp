@@ -522,6 +522,36 @@ private Q_SLOTS:
         QCOMPARE(studentCacheBytes(c, 80, 1'000'000'000, 2), std::uint64_t(80) * 4096 * 1'000'000'000);
     }
 
+    void cacheOfWindows() { // by hand: 2 kept layers of 4 with 100 tokens, 2 with a window of 8 and 4 sinks; 2 3 8 4 bytes a token
+        auto config = tinyConfig(4);
+        config.heads = 6, config.kvHeads = 3, config.headDim = 8;
+        const std::int64_t full = 192 * 100, windowed = 192 * 12;
+        QCOMPARE(studentCacheBytes(config, 2, 100, 4, 12), std::uint64_t(2 * full + 2 * windowed));
+        QCOMPARE(studentCacheBytes(config, 2, 10, 4, 12), std::uint64_t(4 * 192 * 10)); // a text shorter than the window
+        Bench bench(4, 3, &config);
+        Json finished;
+        const Control control;
+        auto job = bench.job(finished, control);
+        job.curve = false, job.window = 12;
+        QCOMPARE(std::ssize(selectLayers(parseKeepRule("kl:cache=" + std::to_string(2 * full + 2 * windowed) + "@100"), job).kept), std::ptrdiff_t(2));
+        QCOMPARE(std::ssize(selectLayers(parseKeepRule("kl:cache=" + std::to_string(2 * full + 2 * windowed - 1) + "@100"), job).kept), std::ptrdiff_t(1));
+    }
+
+    void everyLayerPinned_data() { addMethods(); }
+    void everyLayerPinned() { // nothing to choose, and no bank to choose it with
+        QFETCH(QString, method);
+        Bench bench(4);
+        bench.never = {0, 1, 2, 3};
+        Json finished;
+        const Control control;
+        auto job = bench.job(finished, control);
+        job.bank = nullptr;
+        const auto selection = selectLayers(parseKeepRule(method.toStdString() + ":2"), job);
+        QCOMPARE(selection.kept, (std::vector<std::int64_t>{0, 1, 2, 3}));
+        const auto tooSmall = errorOf([&] { selectLayers(parseKeepRule(method.toStdString() + ":cache=64@100"), job); });
+        QVERIFY2(tooSmall.code == ErrorCode::Usage && tooSmall.message.find("cache") != std::string::npos, tooSmall.message.c_str());
+    }
+
     void cacheBudget() { // 6 heads over 3, size 8: kept 192 bytes a token, converted 6 8 8 4 + 9 6 8 4 = 3264
         auto config = tinyConfig(4);
         config.heads = 6, config.kvHeads = 3, config.headDim = 8;

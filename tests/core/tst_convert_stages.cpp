@@ -119,6 +119,20 @@ private Q_SLOTS:
         QCOMPARE(numbersOf(*again).dump(), numbersOf(m_report).dump());
         QVERIFY(studentBytes(run("again")) == studentBytes(m_plain));
         QVERIFY(readTextFile(run("again") / "log.txt").find("taken from") != std::string::npos);
+        for (const bool cut : {true, false}) { // a damaged bank is made again, and no run suffers
+            for (const auto& entry : fs::directory_iterator(run("banks")))
+                if (fs::exists(entry.path() / "bank.json")) {
+                    auto bytes = readTextFile(entry.path() / "aligned.safetensors");
+                    cut ? bytes.resize(bytes.size() / 2) : void(bytes[bytes.size() - 100] ^= 64);
+                    writeFileAtomically(entry.path() / "aligned.safetensors", bytes);
+                }
+            const auto name = std::string(cut ? "cut" : "flipped");
+            const auto remade = convert(recipe(), run(name), options, {});
+            QVERIFY2(remade, qPrintable(messageOf(remade)));
+            QCOMPARE(numbersOf(*remade).dump(), numbersOf(m_report).dump());
+            QVERIFY(studentBytes(run(name)) == studentBytes(m_plain));
+            QVERIFY(readTextFile(run(name) / "log.txt").find("damaged") != std::string::npos);
+        }
         const auto chosen = selectLayers(recipe("greedy:2"), options, {});
         QVERIFY2(chosen, qPrintable(messageOf(chosen)));
         QCOMPARE(chosen->kept.size(), std::size_t(2));
