@@ -142,6 +142,15 @@ QWidget* HeadsPage::makeOverview() {
 void HeadsPage::showMaps() {
     m_controls->refresh();
     m_stack->setCurrentIndex(m_controls->single() ? 1 : 0);
+    if (m_controls->single()) // the others when they are looked at
+        m_single->showValues();
+    else
+        showOverview();
+    showLayers();
+    showJob();
+}
+
+void HeadsPage::showOverview() {
     const auto& teacher = m_session->teacher();
     const std::array<Metric, 3> metrics{Metric::Distance, m_controls->absoluteConcentration() ? Metric::ConcentrationAbsolute : Metric::ConcentrationLayer, Metric::OutputAfter};
     for (std::size_t i = 0; i < m_maps.size(); ++i) {
@@ -159,10 +168,6 @@ void HeadsPage::showMaps() {
             m_controls->freeze(metrics[i], Source::Teacher, {range.minimum(), range.maximum()});
         m_links[i]->refresh();
     }
-    if (m_controls->single())
-        m_single->showValues();
-    showLayers();
-    showJob();
 }
 
 void HeadsPage::showLayers() {

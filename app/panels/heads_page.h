@@ -26,6 +26,7 @@ class HeadsPage : public QWidget {
     Q_OBJECT
 public:
     explicit HeadsPage(Session* session, QWidget* parent = nullptr);
+    QSize sizeHint() const override { return {620, 480}; } // three maps would ask for a whole screen, and the docks shrink for it
 
 Q_SIGNALS:
     void measuredChoiceRequested(); // of the layers, on its own page
@@ -38,6 +39,7 @@ private:
     void makePresets(QMenu* menu);
     QWidget* makeOverview();
     void showMaps();
+    void showOverview();
     void showLayers();
     void showJob();
 
