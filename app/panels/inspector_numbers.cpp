@@ -20,7 +20,8 @@ QString withError(double value, double error) {
 QString rank(const std::vector<double>& values, std::size_t begin, std::size_t end, std::size_t own) {
     if (own >= values.size() || end > values.size() || std::isnan(values[own]))
         return QStringLiteral("–");
-    return QString::number(1 + std::count_if(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end), [&](double value) { return value > values[own]; }));
+    const auto at = [&](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
+    return QString::number(1 + std::count_if(at(begin), at(end), [&](double value) { return value > values[own]; }));
 }
 
 class Rows {
