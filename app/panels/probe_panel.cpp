@@ -160,28 +160,42 @@ void ProbePanel::setPage(Page page) {
     (page == Pattern ? m_patternPage : m_timingsPage)->trigger();
 }
 
+// A dock behind another tab counts as visible to Qt, somewhere off the screen; only its signal tells.
+bool ProbePanel::event(QEvent* event) {
+    if (auto* dock = qobject_cast<QDockWidget*>(parentWidget()); dock && event->type() == QEvent::ParentChange)
+        connect(dock, &QDockWidget::visibilityChanged, this, &ProbePanel::setSeen);
+    return QWidget::event(event);
+}
+
 void ProbePanel::showEvent(QShowEvent* event) {
     QWidget::showEvent(event);
-    m_views->want(this, HeadViewModel::View);
+    if (!qobject_cast<QDockWidget*>(parentWidget()))
+        setSeen(true);
+}
+
+void ProbePanel::hideEvent(QHideEvent* event) {
+    QWidget::hideEvent(event);
+    setSeen(false);
+}
+
+void ProbePanel::setSeen(bool seen) {
+    if (m_seen == seen || !m_views) // the latter: the window ends, and the session went first
+        return;
+    m_seen = seen;
+    if (!seen)
+        m_model.release();
+    m_views->want(this, seen ? HeadViewModel::View : 0);
+    refresh();
     refreshTimings();
-    if (auto* dock = qobject_cast<QDockWidget*>(parentWidget())) // a tab behind others is shown too, beside the window: only the raised one has a say
-        connect(dock, &QDockWidget::visibilityChanged, this, &ProbePanel::makeRoom, static_cast<Qt::ConnectionType>(Qt::QueuedConnection | Qt::UniqueConnection));
-    QTimer::singleShot(0, this, &ProbePanel::makeRoom);
+    if (seen)
+        QTimer::singleShot(0, this, &ProbePanel::makeRoom);
 }
 
 void ProbePanel::makeRoom() { // the dock lies among docks of a few lines: a picture needs more
     auto* dock = qobject_cast<QDockWidget*>(parentWidget());
     auto* window = dock ? qobject_cast<QMainWindow*>(dock->parentWidget()) : nullptr;
-    if (window && !dock->isFloating() && !visibleRegion().isEmpty() && height() < kLeastHeight)
+    if (window && !dock->isFloating() && m_seen && height() < kLeastHeight)
         window->resizeDocks({dock}, {std::min(sizeHint().height(), window->height() / 2)}, Qt::Vertical);
-}
-
-void ProbePanel::hideEvent(QHideEvent* event) {
-    QWidget::hideEvent(event);
-    if (!m_views) // the window ends, and the session went first
-        return;
-    m_model.release();
-    m_views->want(this, 0);
 }
 
 void ProbePanel::changeEvent(QEvent* event) {
@@ -211,7 +225,7 @@ void ProbePanel::refresh() {
                             : failed              ? views->stateText()
                                                   : tr("Click a cell of a heat map: its attention on a text is drawn here, and the student's beside it."));
     }
-    m_stack->setCurrentIndex(title.isEmpty() ? 1 : 0);
+    m_stack->setCurrentIndex(title.isEmpty() && m_seen ? 1 : 0); // unseen: no OpenGL context yet either
     if (!m_text->hasFocus() && m_text->text() != views->text())
         m_text->setText(views->text());
     if (const int index = m_run->findData(views->run()); index >= 0 && index != m_run->currentIndex())
@@ -257,7 +271,7 @@ void ProbePanel::refreshRuns() {
 }
 
 void ProbePanel::refreshTimings() {
-    if (!m_timingsPage->isChecked() || !isVisible())
+    if (!m_timingsPage->isChecked() || !m_seen)
         return;
     m_tables = jobTimings(*m_session);
     if (m_device.isEmpty())

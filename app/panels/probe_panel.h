@@ -39,6 +39,7 @@ public:
     QSize sizeHint() const override { return {680, 380}; }
 
 protected:
+    bool event(QEvent* event) override;
     bool eventFilter(QObject* watched, QEvent* event) override;
     void showEvent(QShowEvent* event) override;
     void hideEvent(QHideEvent* event) override;
@@ -48,6 +49,7 @@ private:
     void makeHeader();
     void makeTools(QToolBar* tools);
     void makeHost(bool software);
+    void setSeen(bool seen);
     void makeRoom();
     void refresh();         // of the state, the tokens and the runs
     void refreshPatterns();
@@ -84,6 +86,7 @@ private:
     std::vector<TimingTable> m_tables;
     QStringList m_device;
     QRectF m_sliderArea;
+    bool m_seen = false;
     int m_focus = 0; // 0: patterns, then the sliders
 };
 

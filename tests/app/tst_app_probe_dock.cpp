@@ -575,10 +575,14 @@ private Q_SLOTS:
         QVERIFY(dock);
         window.show();
         QVERIFY(QTest::qWaitForWindowExposed(&window));
-        dock->show();
-        dock->raise();
+        window.session()->adopt(tests::fakeTeacher(), tests::fakeProfile());
+        window.session()->selection()->select({{2, 1}}, {2, 1});
         auto* panel = window.findChild<ProbePanel*>();
-        QTRY_VERIFY(panel->isVisible());
+        QTest::qWait(200);
+        QVERIFY(panel->height() < 220); // behind the log it takes nothing, draws nothing and asks for nothing
+        QVERIFY(panel->host()->rendererName().isEmpty());
+        dock->raise();
+        QTRY_VERIFY(!panel->host()->rendererName().isEmpty());
         QTRY_VERIFY(panel->height() >= 220); // it makes room for itself
         tests::shoot(window, QStringLiteral("probe-window"));
         QVERIFY(window.findChild<QAction*>(QStringLiteral("probeDockToggle")));
