@@ -44,7 +44,10 @@ Session::Session(QObject* parent) : QObject(parent) {
     connect(this, &Session::runsChanged, &m_headViews, &HeadViewModel::refresh);
     connect(this, &Session::runsChanged, &m_closedForm, [this] { m_closedForm.show(currentRun() ? currentRun()->folder : QString()); });
     const auto ofCurrent = [this](const QString& folder) { return currentRun() && currentRun()->folder == folder; };
-    connect(&m_library, &RunLibrary::changed, this, &Session::runsChanged);
+    connect(&m_library, &RunLibrary::changed, this, [this] {
+        chooseNewest();
+        Q_EMIT runsChanged();
+    });
     connect(&m_library, &RunLibrary::failed, this, &Session::failed);
     connect(&m_library, &RunLibrary::notice, this, &Session::notice);
     connect(&m_library, &RunLibrary::evaluationChanged, this, &Session::evaluationChanged);
@@ -60,11 +63,10 @@ Session::Session(QObject* parent) : QObject(parent) {
 
 Session::~Session() = default;
 
-RunEntryPtr Session::currentRun() const {
-    if (const auto chosen = m_library.chosen())
-        return chosen;
+void Session::chooseNewest() {
     const auto newest = std::find_if(runs().begin(), runs().end(), [](const auto& run) { return run->hasBegun(); });
-    return m_teacher && newest != runs().end() ? *newest : nullptr;
+    if (m_teacher && !m_library.chosen() && newest != runs().end())
+        m_library.choose((*newest)->folder);
 }
 
 QStringList Session::recentModels() const {
@@ -372,7 +374,7 @@ void Session::finishOpen(const JobResult& result) {
         m_pendingRun.clear();
     }
     Q_EMIT teacherChanged();
-    Q_EMIT runsChanged(); // which one is shown may follow from the teacher
+    chooseNewest();
 }
 
 void Session::loadStartingRecipe() { // of last time, else the default one

@@ -44,7 +44,7 @@ public:
     RunLibrary* library() { return &m_library; }
     GenerateModel* generation() { return &m_generation; }
     const QList<RunEntryPtr>& runs() const { return m_library.runs(); }
-    RunEntryPtr currentRun() const; // the chosen one; else, once a teacher is open, the newest; or nullptr
+    RunEntryPtr currentRun() const { return m_library.chosen(); } // opened, started or clicked last; of a fresh session the newest
     JobState jobState() const { return m_state; }
     bool isRunning(JobKind kind) const { return m_state != JobState::Idle && m_jobKind == kind; }
     QString jobTitle() const { return m_jobTitle; } // "Converting: layer 12, step 40 of 100"
@@ -99,6 +99,7 @@ private:
     void addLog(const QString& line);
     void setProfile(std::shared_ptr<const core::Profile> profile);
     void openRun(const QString& folder);
+    void chooseNewest(); // run, where none is chosen
     RecipeModel m_recipe;
     SelectionModel m_selection;
     ClosedFormModel m_closedForm;

@@ -44,7 +44,7 @@ private:
     void showStage(const QString& stage); // as a run names it
     void collect();                       // the runs to draw
     void askFits(DrawnRun& run);
-    void rebuild();
+    void rebuild(bool keepViews);
     void drawRun(const DrawnRun& run, std::int64_t fromStep);
     void drawMarks();
     void showPlots();

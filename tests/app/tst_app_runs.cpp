@@ -310,6 +310,16 @@ private Q_SLOTS:
         QCOMPARE(std::count_if(rows.begin(), rows.end(), [](const auto& r) { return r.layer == 2; }), 2);
     }
 
+    void theNewestRunIsShownFirst() {
+        makeFolder(QStringLiteral("20260101-old"));
+        const auto newest = makeFolder(QStringLiteral("20260102-new"));
+        app::Session session;
+        session.adopt(fakeTeacher(), fakeProfile());
+        QTRY_VERIFY(session.currentRun());
+        QCOMPARE(session.currentRun()->folder, newest);
+        QTRY_COMPARE(session.currentRun()->metrics.size(), 2u);
+    }
+
     void aVanishedFolderLeavesTheList() {
         const auto folder = makeFolder(QStringLiteral("gone"));
         RunLibrary library(device());
@@ -571,7 +581,11 @@ private Q_SLOTS:
             QVERIFY(value.look.style == (name == QLatin1String("b") ? Qt::DashLine : Qt::SolidLine));
             QCOMPARE(value.look.color, widgets::runLook(session.library()->find(QStringLiteral("/runs/") + name)->look).color);
         }
+        // a person's zoom outlives what is drawn
+        plot->setView(0.5, 1.5, 0.9, 1.1);
         session.library()->setLook(QStringLiteral("/runs/a"), 5);
+        QCOMPARE(plot->view().xTo, 1.5);
+        QVERIFY(!plot->followsData());
         QCOMPARE(plot->valuesAt(1).front().look.color, widgets::runLook(5).color);
     }
 
