@@ -303,6 +303,22 @@ private Q_SLOTS:
         QCOMPARE(prompt->toPlainText(), QStringLiteral("second"));
     }
 
+    void anExportedFolderSpeaksAsItsRun() {
+        const auto out = m_tiny.path("exported");
+        QVERIFY(core::exportModel(m_tiny.run().toStdString(), out.toStdString(), {}, {"cpu", "", 1, false}));
+        open(m_tiny.teacher());
+        auto& model = *m_session->generation();
+        QStringList texts;
+        for (const auto& student : {m_tiny.run(), out}) {
+            QVERIFY(model.start({QStringLiteral("the state"), false, {.tokens = 20}, student}));
+            waitForEnd();
+            QVERIFY(model.scored());
+            texts << model.side(kStudent).text();
+        }
+        QVERIFY(!texts[0].isEmpty());
+        QCOMPARE(texts[1], texts[0]);
+    }
+
     void aStudentThatIsNoneIsSaid() {
         open(m_tiny.teacher());
         QSignalSpy failed(m_session.get(), &app::Session::failed);
