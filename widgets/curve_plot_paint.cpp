@@ -134,7 +134,7 @@ void CurvePlot::paintMarks(QCPPainter& painter) const {
         if (left < freeFrom)
             continue;
         painter.setPen(colors().text);
-        painter.drawText(QRectF(left, area.bottom() - metrics.height() - 2, width + 1, metrics.height()), Qt::AlignLeft, mark.label);
+        painter.drawText(QRectF(left, area.top() + 2, width + 1, metrics.height()), Qt::AlignLeft, mark.label); // losses fall: there is room
         freeFrom = left + width + 6;
     }
 }
