@@ -71,6 +71,9 @@ Recipe frozen(const Recipe& recipe) {
 
 Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, const ConvertOptions& options, const Control& control) {
     return guarded([&] {
+        if (recipe.evaluationTokens < 2) // seen at the end only, otherwise
+            fail(ErrorCode::Usage, "data.evaluation_tokens: found " + std::to_string(recipe.evaluationTokens) + ", a conversion is measured on at least 2",
+                 {{"key", "data.evaluation_tokens"}, {"found", std::to_string(recipe.evaluationTokens)}, {"expected", "at least 2"}});
         auto folder = RunFolder::create(run, frozen(recipe));
         writeFileAtomically(folder.file("environment.json"),
                             Json{{"device", deviceDescription(deviceFromName(folder.recipe().device))}, {"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION}}.dump(1) + "\n");
@@ -102,7 +105,7 @@ Result<Selection> selectLayers(const Recipe& recipe, const ConvertOptions& optio
         const auto fresh = !std::filesystem::exists(path / "recipe.json");
         auto folder = fresh ? RunFolder::create(path, chosen) : RunFolder::open(path);
         if (!fresh)
-            orFail(writeRecipe(path / "recipe.json", chosen));
+            folder.replaceRecipe(chosen);
         folder.state()["baselines"] = false;
         if (folder.state().contains("stages"))
             folder.state()["stages"].erase("select");

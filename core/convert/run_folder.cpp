@@ -188,6 +188,14 @@ Recipe RunFolder::recipe() const {
     return orFail(readRecipe(file("recipe.json")));
 }
 
+void RunFolder::replaceRecipe(const Recipe& recipe) {
+    m_state.erase("recipe"); // so that a kill in between leaves no contradiction
+    save();
+    orFail(writeRecipe(file("recipe.json"), recipe));
+    m_state["recipe"] = frozen(recipe);
+    save();
+}
+
 double RunFolder::secondsSoFar() const {
     return m_earlierSeconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - m_begin).count();
 }

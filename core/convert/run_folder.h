@@ -20,6 +20,7 @@ public:
     const std::filesystem::path& path() const { return m_path; }
     std::filesystem::path file(const std::string& name) const { return m_path / name; }
     Recipe recipe() const;
+    void replaceRecipe(const Recipe& recipe); // of a folder that serves many rules; a run keeps its own (open() checks that)
 
     // state.json: whatever the stages have finished. Written atomically on save().
     Json& state() { return m_state; }

@@ -74,7 +74,7 @@ void checkData(const Recipe& recipe, Checks& checks) {
         recipe.keep.budget == KeepRule::Budget::Perplexity ||
         (recipe.keep.kind == KeepRule::Kind::Method && recipe.keep.method != "score" && recipe.keep.method != "ga-s2");
     checks.range("data.selection_tokens", recipe.selectionTokens, measured ? 1 : 0, kMaxTokens);
-    checks.range("data.evaluation_tokens", recipe.evaluationTokens, 2, kMaxTokens);
+    checks.range("data.evaluation_tokens", recipe.evaluationTokens, 0, kMaxTokens); // a choice of layers alone needs none
 }
 
 void checkClosedForm(const ClosedFormSettings& closedForm, Checks& checks) {
