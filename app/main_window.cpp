@@ -9,6 +9,7 @@
 #include "app/panels/inspector_panel.h"
 #include "app/panels/layers_page.h"
 #include "app/panels/log_panel.h"
+#include "app/panels/memory_gauge.h"
 #include "app/panels/plot_export_menu.h"
 #include "app/panels/probe_dock.h"
 #include "app/panels/problems_panel.h"
@@ -188,6 +189,7 @@ void MainWindow::makeMenus() {
     add(file, QStringLiteral("openFolder"), tr("&Open folder..."), QKeySequence::Open, [this] { openFolder(); });
     add(file, QStringLiteral("openFile"), tr("Open &GGUF file..."), QKeySequence(tr("Ctrl+Shift+O")), [this] { openFile(); });
     add(file, QStringLiteral("openDefault"), tr("Open &default teacher"), QKeySequence(tr("Ctrl+D")), [this] { m_session.openTeacher(QStringLiteral("default")); });
+    add(file, QStringLiteral("closeTeacher"), tr("&Close teacher"), QKeySequence(tr("Ctrl+Shift+W")), [this] { m_session.closeTeacher(); });
     m_recent = file->addMenu(tr("Open &recent"));
     m_recent->setObjectName(QStringLiteral("recentMenu"));
     m_habits->fillRecent(m_recent);
@@ -264,6 +266,7 @@ void MainWindow::makeStatusBar() {
     statusBar()->addWidget(m_strip, 1);
     statusBar()->addPermanentWidget(m_cursor);
     statusBar()->addPermanentWidget(new SelectionChip(&m_session));
+    statusBar()->addPermanentWidget(new MemoryGauge(&m_session));
     statusBar()->addPermanentWidget(m_saved);
     connect(m_strip, &widgets::ProgressStrip::stopRequested, &m_session, &Session::stop);
     connect(m_session.selection(), &SelectionModel::hoverChanged, this, [this] {

@@ -37,7 +37,8 @@ void info(Cli& cli, const std::string& model) {
     const auto& c = info.config;
     Json exports = Json::array();
     for (const auto& choice : info.exports)
-        exports.push_back({{"format", choice.format}, {"available", choice.available}, {"exact", choice.exact}, {"reason", choice.reason}});
+        exports.push_back({{"format", choice.format}, {"available", choice.available()}, {"exact", choice.exact()}, {"fidelity", fidelityName(choice.fidelity)},
+                           {"fidelity_16_bits", fidelityName(choice.in16Bits)}, {"reason", choice.reason}});
     Json convertible = Json::array();
     for (std::int64_t l = 0; l < c.layers; ++l)
         if (static_cast<std::size_t>(l) >= info.layerKinds.size() || info.layerKinds[static_cast<std::size_t>(l)] == "softmax")
@@ -60,7 +61,7 @@ void info(Cli& cli, const std::string& model) {
          << "  memory: weights " << byteCount(info.weightBytes) << ", cache " << byteCount(info.cacheBytesPerToken) << " a token, states " << byteCount(info.stateBytes) << "\n"
          << "  " << convertible.size() << " layers can be converted\n";
     for (const auto& choice : info.exports)
-        text << "  export " << choice.format << ": " << (choice.available ? (choice.exact ? "exact" : "yes") : "no") << (choice.reason.empty() ? "" : " (" + choice.reason + ")") << "\n";
+        text << "  export " << choice.format << ": " << fidelityName(choice.fidelity) << (choice.reason.empty() ? "" : " (" + choice.reason + ")") << "\n";
     for (const auto& warning : info.warnings)
         text << "  note: " << warning << "\n";
     cli.console.result(json, text.str());

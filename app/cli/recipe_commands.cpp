@@ -1,6 +1,6 @@
 #include "app/cli/commands.h"
 
-#include "core/convert/convert.h"
+#include "core/convert/recipe_checks.h"
 #include "core/model/diagnose.h"
 
 namespace linnet::app {
@@ -46,10 +46,13 @@ void create(Cli& cli, const NewArguments& a) {
 void check(Cli& cli, const std::string& file) {
     const auto recipe = orFail(readRecipe(file));
     auto errors = validateRecipe(recipe);
+    std::vector<std::string> notes;
     if (errors.empty()) {
         const auto source = recipe.teacherSource == "default" ? defaultTeacher() : resolvePath(recipe, recipe.teacherSource);
         const auto info = orFail(readModelInfo(source));
-        errors = validateRecipe(recipe, info.config.layers, info.config.heads);
+        errors = checkRecipe(recipe, info);
+        for (const auto& each : recipeNotes(recipe, info.config.layers))
+            notes.push_back(each.text);
         if (errors.empty() && !recipe.teacherHash.empty() && recipe.teacherHash != info.hash)
             errors.push_back({ErrorCode::Malformed, "teacher.hash: expected " + recipe.teacherHash + ", " + source.string() + " is " + info.hash, {{"key", "teacher.hash"}}});
     }
@@ -58,7 +61,10 @@ void check(Cli& cli, const std::string& file) {
             cli.console.note(errors[i].message);
         throw Failure{errors.front()};
     }
-    cli.console.result({{"ok", true}, {"hash", recipeHash(recipe)}}, "ok, " + recipeHash(recipe));
+    std::string text = "ok, " + recipeHash(recipe);
+    for (const auto& note : notes)
+        text += "\nnote: " + note;
+    cli.console.result({{"ok", true}, {"hash", recipeHash(recipe)}, {"notes", notes}}, text);
 }
 
 void difference(Cli& cli, const std::string& left, const std::string& right) {

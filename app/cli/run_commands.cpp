@@ -133,7 +133,7 @@ std::string exportText(const ExportReport& report) {
 void addRunCommands(Cli& cli, CLI::App& app) {
     struct Arguments {
         std::string path, run, csv, format = "hf", out, dtype = "f32";
-        bool noBaselines = false, noVerify = false;
+        bool noBaselines = false, noVerify = false, lift = false;
     };
     auto a = std::make_shared<Arguments>();
     auto* convertCommand = cli.add(app, "convert", "all stages of a recipe, into a new run folder", [&cli, a] {
@@ -164,13 +164,14 @@ void addRunCommands(Cli& cli, CLI::App& app) {
     curves->add_option("--csv", a->csv, "file to write");
 
     auto* exporting = cli.add(app, "export", "a checkpoint that other runtimes load", [&cli, a] {
-        const auto report = orFail(exportModel(modelPath(a->path), a->out, {a->format, cli.options.dtype.empty() ? "f32" : cli.options.dtype, !a->noVerify},
+        const auto report = orFail(exportModel(modelPath(a->path), a->out, {a->format, cli.options.dtype.empty() ? "f32" : cli.options.dtype, !a->noVerify, a->lift},
                                                RunOptions{cli.options.device, "", cli.options.threads, false}, cli.console.control()));
         cli.console.result(exportReportToJson(report), exportText(report));
     });
     exporting->add_option("MODEL", a->path, "run folder or model")->required();
-    exporting->add_option("--format", a->format)->check(CLI::IsMember({"hf", "qwen3.5", "gguf", "fla"}))->capture_default_str();
+    exporting->add_option("--format", a->format)->check(CLI::IsMember(kExportFormats))->capture_default_str();
     exporting->add_option("--out", a->out, "folder to make")->required();
+    exporting->add_flag("--lift", a->lift, "allow heads of twice the size where the format needs them");
     exporting->add_flag("--no-verify", a->noVerify, "skip reloading and comparing");
 
     auto* verify = cli.add(app, "verify", "repeat an export's parity check", [&cli, a] {

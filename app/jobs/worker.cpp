@@ -81,6 +81,8 @@ core::Control Worker::control(bool quiet) {
     if (quiet)
         return control;
     control.onProgress = [this](const core::Progress& progress) {
+        if (std::chrono::steady_clock::now() - m_measured > std::chrono::milliseconds(500))
+            measureMemory();
         const std::lock_guard lock(m_mutex);
         m_mail.progress = progress;
     };
@@ -89,6 +91,13 @@ core::Control Worker::control(bool quiet) {
         m_mail.log.push_back(line);
     };
     return control;
+}
+
+void Worker::measureMemory() {
+    m_measured = std::chrono::steady_clock::now();
+    const auto memory = core::deviceMemory(m_device);
+    const std::lock_guard lock(m_mutex);
+    m_mail.memory = memory;
 }
 
 void Worker::loop() {
@@ -108,6 +117,10 @@ void Worker::loop() {
             steering = control(isBeside(job.kind)); // under the lock: a stop from here on is heard
         }
         auto result = executeOrFail(job, steering);
+        if (!isBeside(job.kind) && !m_lost) // what the job left: other programs want it too
+            core::releaseDeviceMemory();
+        if (!m_lost)
+            measureMemory();
         const std::lock_guard lock(m_mutex);
         m_mail.results.push_back(std::move(result));
         m_busy = false;
@@ -223,7 +236,7 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         result.error = core::Error{core::ErrorCode::Usage, "no teacher is open", {}};
         return result;
     }
-    if (kind == JobKind::Open || kind == JobKind::Select || kind == JobKind::Convert || kind == JobKind::Resume) {
+    if (kind == JobKind::Open || kind == JobKind::Close || kind == JobKind::Select || kind == JobKind::Convert || kind == JobKind::Resume) {
         m_probe.reset(); // its captures take memory that the job may need
         m_generate.clear();
     }
@@ -234,12 +247,14 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         if (model) {
             m_model = *model;
             result.model = core::modelInfo(*m_model);
+            m_device = result.model->device;
             result.chatTemplate = !core::modelTokenizer(*m_model).chatTemplate().empty();
         } else {
             result.error = model.error();
         }
         break;
     }
+    case JobKind::Close: m_model.reset(); break;
     case JobKind::Profile: {
         auto measured = profile(job, steering);
         if (measured)

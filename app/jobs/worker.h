@@ -6,6 +6,7 @@
 #include "core/convert/convert.h"
 #include "core/convert/head_evidence.h"
 #include "core/export/export.h"
+#include "core/model/device_memory.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -17,7 +18,7 @@
 
 namespace linnet::app {
 
-enum class JobKind { Open, Profile, Select, Convert, Resume, Generate, Export, Probe, HeadView };
+enum class JobKind { Open, Close, Profile, Select, Convert, Resume, Generate, Export, Probe, HeadView };
 
 struct Job {
     JobKind kind = JobKind::Open;
@@ -61,6 +62,7 @@ struct Mail { // everything since the last drain
     std::vector<JobResult> results;
     std::vector<std::string> stages;
     std::vector<core::SpokenToken> spoken; // of the running Generate
+    std::optional<core::DeviceMemory> memory; // of the teacher's device, now and then
 };
 
 class Worker {
@@ -89,6 +91,7 @@ private:
     core::Result<void> inspect(const Job& job, const core::Control& control, JobResult& result);
     void dropQueued(std::optional<JobKind> by); // what gives way to such a job; nullopt: all. m_mutex is held
     core::Control control(bool quiet);
+    void measureMemory(); // into the mail
     mutable std::mutex m_mutex;
     std::condition_variable m_wake;
     std::deque<Job> m_queue;
@@ -103,7 +106,8 @@ private:
     JobKind m_running = JobKind::Open; // while busy
     core::ModelPtr m_model; // the opened teacher; the worker's own
     std::unique_ptr<core::TargetProbe> m_probe; // of m_model, on the windows of m_probeData
-    std::string m_probeData;
+    std::string m_probeData, m_device; // of the opened teacher
+    std::chrono::steady_clock::time_point m_measured;
     GenerateDesk m_generate;
     std::thread m_thread;
 };

@@ -139,6 +139,20 @@ void Session::openTeacher(const QString& path) {
     job.path = *source;
     if (m_cpuOnly)
         job.run.device = "cpu";
+    forgetTeacher();
+    submit(std::move(job), tr("Opening %1").arg(QFileInfo(text(*source)).fileName()));
+}
+
+void Session::closeTeacher() {
+    if (!m_teacher || m_state != JobState::Idle)
+        return;
+    Job job;
+    job.kind = JobKind::Close;
+    forgetTeacher();
+    submit(std::move(job), tr("Closing the teacher"));
+}
+
+void Session::forgetTeacher() {
     m_teacher.reset();
     m_generation.setTeacher(false, false);
     m_ranking.reset();
@@ -146,7 +160,6 @@ void Session::openTeacher(const QString& path) {
     m_recipe.setShape(0, 0);
     setProfile(nullptr);
     Q_EMIT teacherChanged();
-    submit(std::move(job), tr("Opening %1").arg(QFileInfo(text(*source)).fileName()));
 }
 
 void Session::profileTeacher() {
@@ -268,6 +281,10 @@ void Session::showProgress(const core::Progress& progress) {
 
 void Session::drain() {
     const auto mail = m_worker.drain();
+    if (mail.memory) {
+        m_memory = mail.memory;
+        Q_EMIT memoryChanged();
+    }
     for (const auto& line : mail.log)
         addLog(QString::fromStdString(line));
     for (const auto& stage : mail.stages) {
@@ -317,6 +334,7 @@ void Session::finish(const JobResult& result) {
     setState(JobState::Idle);
     switch (result.kind) {
     case JobKind::Open: finishOpen(result); break;
+    case JobKind::Close: break; // said when it was asked for
     case JobKind::Profile:
         if (result.profile)
             setProfile(result.profile);

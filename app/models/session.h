@@ -46,6 +46,7 @@ public:
     const QList<RunEntryPtr>& runs() const { return m_library.runs(); }
     RunEntryPtr currentRun() const { return m_library.chosen(); } // opened, started or clicked last; of a fresh session the newest
     JobState jobState() const { return m_state; }
+    const std::optional<core::DeviceMemory>& memory() const { return m_memory; } // of the teacher's device
     bool isRunning(JobKind kind) const { return m_state != JobState::Idle && m_jobKind == kind; }
     QString jobTitle() const { return m_jobTitle; } // "Converting: layer 12, step 40 of 100"
     double jobFraction() const { return m_fraction; } // 0..1, -1 = unknown
@@ -60,6 +61,7 @@ public:
 
 public Q_SLOTS:
     void openTeacher(const QString& path); // "default" or a folder or .gguf; a run folder opens its teacher and its results
+    void closeTeacher(); // its memory goes back
     void profileTeacher();
     void selectLayers(const core::KeepRule& rule); // measures, then sets the layers that it chose
     void startRun();
@@ -72,6 +74,7 @@ public Q_SLOTS:
 Q_SIGNALS:
     void teacherChanged();
     void profileChanged();
+    void memoryChanged();
     void jobChanged();      // state, title, fraction, eta
     void metricsAppended(const std::vector<core::MetricRow>& rows);
     void stageStarted(const QString& stage);
@@ -99,6 +102,7 @@ private:
     void addLog(const QString& line);
     void setProfile(std::shared_ptr<const core::Profile> profile);
     void openRun(const QString& folder);
+    void forgetTeacher();
     void chooseNewest(); // run, where none is chosen
     RecipeModel m_recipe;
     SelectionModel m_selection;
@@ -108,6 +112,7 @@ private:
     Worker m_worker;
     QTimer m_drainTimer;
     std::optional<core::ModelInfo> m_teacher;
+    std::optional<core::DeviceMemory> m_memory;
     std::shared_ptr<const core::Profile> m_profile;
     std::vector<std::vector<core::HeadTarget>> m_automatic;
     std::optional<core::Selection> m_ranking;

@@ -136,15 +136,15 @@ void ExportWhatPage::showStudent(const QString& error) {
         int chosen = -1;
         for (int row = 0; row < m_formats->rowCount(); ++row) {
             const auto& choice = info->exports[static_cast<std::size_t>(row)];
-            const QStringList cells{formatName(choice.format), choice.available ? tr("yes") : tr("no"), choice.exact ? tr("yes") : tr("no"), QString::fromStdString(choice.reason)};
+            const QStringList cells{formatName(choice.format), choice.available() ? tr("yes") : tr("no"), choice.exact() ? tr("yes") : tr("no"), QString::fromStdString(choice.reason)};
             for (int column = 0; column < cells.size(); ++column) {
                 auto* item = new QTableWidgetItem(cells[column]);
                 item->setToolTip(cells.back());
-                if (!choice.available)
+                if (!choice.available())
                     item->setFlags(Qt::NoItemFlags);
                 m_formats->setItem(row, column, item);
             }
-            if (choice.available && (chosen < 0 || choice.format == plan().options.format))
+            if (choice.available() && (chosen < 0 || choice.format == plan().options.format))
                 chosen = row;
         }
         if (chosen >= 0)
@@ -165,7 +165,7 @@ void ExportWhatPage::chooseFormat() {
 }
 
 bool ExportWhatPage::isComplete() const {
-    return plan().student && std::ranges::any_of(plan().student->exports, [this](const core::ExportChoice& c) { return c.available && c.format == plan().options.format; });
+    return plan().student && std::ranges::any_of(plan().student->exports, [this](const core::ExportChoice& c) { return c.available() && c.format == plan().options.format; });
 }
 
 // ---- 2 where --------------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ void ExportWherePage::check() {
     while (!parent.exists() && !parent.isRoot())
         parent = QFileInfo(parent.path());
     const bool taken = file.exists() && (!file.isDir() || !dir.isEmpty());
-    const auto needed = plan().student ? core::exportBytes(*plan().student, plan().options.dtype) : 0;
+    const auto needed = plan().student ? core::exportBytes(*plan().student, plan().options) : 0;
     const auto there = text.isEmpty() ? 0 : core::freeDiskBytes(parent.filePath().toStdString());
     m_problem = text.isEmpty()                     ? tr("The export needs a folder.")
                 : file.isRelative()                ? tr("Give the whole path, from / on.")

@@ -1,12 +1,12 @@
 #include "core/base/files.h"
 
+#include "core/base/partial_file.h"
 #include "core/base/result.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <fstream>
 #include <sstream>
 #include <unistd.h>
@@ -53,38 +53,9 @@ std::string readTextFile(const std::filesystem::path& file) {
 }
 
 void writeFileAtomically(const std::filesystem::path& file, std::string_view bytes) {
-    auto partial = file;
-    partial += ".part." + std::to_string(::getpid());
-    const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
-        failErrno("can't write", file);
-    const auto drop = [&] {
-        const int saved = errno;
-        ::close(fd);
-        ::unlink(partial.c_str());
-        errno = saved;
-    };
-    while (!bytes.empty()) {
-        const auto written = ::write(fd, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0) {
-            drop();
-            failErrno("can't write", file);
-        }
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    if (::fsync(fd) != 0) {
-        drop();
-        failErrno("can't write", file);
-    }
-    ::close(fd);
-    if (::rename(partial.c_str(), file.c_str()) != 0) {
-        const int saved = errno;
-        ::unlink(partial.c_str());
-        errno = saved;
-        failErrno("can't write", file);
-    }
+    PartialFile partial(file);
+    partial.append(bytes.data(), bytes.size());
+    partial.finish();
 }
 
 std::string hashBytes(std::string_view bytes) {

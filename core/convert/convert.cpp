@@ -7,6 +7,7 @@
 
 #include "core/base/files.h"
 #include "core/convert/pipeline.h"
+#include "core/convert/recipe_checks.h"
 #include "core/convert/select.h"
 #include "core/model/device.h"
 
@@ -54,7 +55,7 @@ Recipe frozen(const Recipe& recipe) {
         if (!text.starts_with("self:") && !std::filesystem::exists(text))
             fail(ErrorCode::NotFound, "data.text: there is no " + text, {{"key", "data.text"}, {"file", text}});
     const auto info = orFail(readModelInfo(result.teacherSource));
-    if (const auto errors = validateRecipe(recipe, info.config.layers, info.config.heads); !errors.empty())
+    if (const auto errors = checkRecipe(recipe, info); !errors.empty())
         throw Failure{errors.front()};
     if (!result.teacherHash.empty() && result.teacherHash != info.hash)
         fail(ErrorCode::Malformed, "teacher.hash: the recipe was made for teacher " + result.teacherHash + ", " + result.teacherSource + " is " + info.hash,

@@ -68,6 +68,11 @@ void Pipeline::select(BankKind measuredOn) {
     if (state().contains("result"))
         m_selection = selectionFromJson(state()["result"]);
     m_kept = m_run.state()["kept_layers"].get<std::vector<std::int64_t>>();
+    for (std::size_t i = 0; i < m_kept.size(); ++i)
+        if (m_kept[i] >= layers || (i > 0 && m_kept[i] <= m_kept[i - 1]))
+            fail(ErrorCode::Malformed, m_run.file("state.json").string() + ": kept_layers names layer " + std::to_string(m_kept[i]) + ", expected layers from 0 to " +
+                     std::to_string(layers - 1) + " in order, each once",
+                 {{"file", m_run.file("state.json").string()}, {"key", "kept_layers"}, {"found", std::to_string(m_kept[i])}});
     for (std::int64_t l = 0; l < layers; ++l)
         if (!std::binary_search(m_kept.begin(), m_kept.end(), l))
             m_converted.push_back(l);
@@ -108,13 +113,14 @@ void Pipeline::alignLayers() {
         keepBank();
         report["steps"] = m_recipe.align.steps;
         report["tokens"] = m_slices.calibration.tokens();
-        double first = 0, final = 0;
-        const auto count = static_cast<double>(m_aligned.size());
-        for (const auto& [layer, losses] : m_run.state()["align"].items()) {
-            first += losses[0].get<double>() / count;
-            final += losses[1].get<double>() / count;
-        }
-        if (m_recipe.align.steps > 0) {
+        const Json losses = m_run.state().value("align", Json::object());
+        const bool known = std::ranges::all_of(m_aligned, [&](std::int64_t layer) { return losses.contains(std::to_string(layer)); });
+        if (m_recipe.align.steps > 0 && known) { // a state.json that was lost leaves layers without theirs: not measured, not 0
+            double first = 0, final = 0;
+            for (const auto layer : m_aligned) {
+                first += losses[std::to_string(layer)][0].get<double>() / static_cast<double>(m_aligned.size());
+                final += losses[std::to_string(layer)][1].get<double>() / static_cast<double>(m_aligned.size());
+            }
             report["loss_first"] = first;
             report["loss_last"] = final;
         }

@@ -48,33 +48,11 @@ void checkInputs(const KeepRule& rule, const SelectionJob& job, bool bankNeeded)
                  {{"value", std::to_string(l)}});
 }
 
-std::string pinned(const SelectionJob& job) { // "pins.never 0,1 and pins.always 5"
-    std::string text = job.never.empty() ? "" : "pins.never " + listed(job.never);
-    if (!job.always.empty())
-        text.append(text.empty() ? "" : " and ").append("pins.always ").append(listed(job.always));
+std::string pinned(const std::set<std::int64_t>& never, const std::set<std::int64_t>& always) { // "pins.never 0,1 and pins.always 5"
+    std::string text = never.empty() ? "" : "pins.never " + listed(never);
+    if (!always.empty())
+        text.append(text.empty() ? "" : " and ").append("pins.always ").append(listed(always));
     return text;
-}
-
-// The most kept layers within the budget. Over short texts a state can be larger than keys and values: fewer then cost more.
-std::int64_t keptByCache(const KeepRule& rule, const SelectionJob& job, const Range& range) {
-    const auto layers = job.teacher.config().layers;
-    const auto bytes = [&](std::int64_t kept) {
-        return studentCacheBytes(job.teacher.config(), kept, rule.length,
-                                 static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())), job.window);
-    };
-    const auto fits = [&](std::int64_t kept) { return static_cast<double>(bytes(kept)) <= rule.limit; };
-    for (auto kept = range.most; kept >= range.least; --kept)
-        if (fits(kept))
-            return kept;
-    const auto smallest = std::min(bytes(0), bytes(layers)), allowed = std::min(bytes(range.least), bytes(range.most));
-    const bool blamePins = fits(0) || fits(layers);
-    fail(ErrorCode::Usage,
-         "keep: " + rule.text() + ": the smallest cache of " + std::to_string(rule.length) + " tokens is " +
-             std::to_string(blamePins ? allowed : smallest) + " bytes" +
-             (blamePins ? " with " + pinned(job) + " (" + std::to_string(smallest) + " without pins)" : ""),
-         {{"key", blamePins ? "pins" : "keep"},
-          {"found", rule.text()},
-          {"expected", std::to_string(blamePins ? allowed : smallest)}});
 }
 
 // The fewest kept layers whose student is good enough; it may be that more layers are not.
@@ -87,7 +65,7 @@ std::int64_t keptByPerplexity(const KeepRule& rule, const SelectionJob& job, con
         best = std::min(best, std::isnan(ratio) ? INFINITY : ratio);
     }
     fail(ErrorCode::Usage,
-         "keep: " + rule.text() + ": the best student with " + pinned(job) + " has " + std::to_string(best) +
+         "keep: " + rule.text() + ": the best student with " + pinned(job.never, job.always) + " has " + std::to_string(best) +
              " times the teacher's perplexity",
          {{"key", "pins.always"}, {"found", rule.text()}, {"expected", std::to_string(best)}});
 }
@@ -117,6 +95,25 @@ std::vector<SelectionPoint> measuredCurve(const SelectionJob& job, SelectionMete
 }
 
 } // namespace
+
+std::int64_t keptByCache(const KeepRule& rule, const ModelConfig& config, std::int64_t cacheElementBytes, std::int64_t window,
+                         const std::set<std::int64_t>& never, const std::set<std::int64_t>& always) {
+    const Range range{std::ssize(never), config.layers - std::ssize(always)};
+    const auto bytes = [&](std::int64_t kept) { return studentCacheBytes(config, kept, rule.length, cacheElementBytes, window); };
+    const auto fits = [&](std::int64_t kept) { return static_cast<double>(bytes(kept)) <= rule.limit; };
+    for (auto kept = range.most; kept >= range.least; --kept)
+        if (fits(kept))
+            return kept;
+    const auto smallest = std::min(bytes(0), bytes(config.layers)), allowed = std::min(bytes(range.least), bytes(range.most));
+    const bool blamePins = fits(0) || fits(config.layers);
+    fail(ErrorCode::Usage,
+         "keep: " + rule.text() + ": the smallest cache of " + std::to_string(rule.length) + " tokens is " +
+             std::to_string(blamePins ? allowed : smallest) + " bytes" +
+             (blamePins ? " with " + pinned(never, always) + " (" + std::to_string(smallest) + " without pins)" : ""),
+         {{"key", blamePins ? "pins" : "keep"},
+          {"found", rule.text()},
+          {"expected", std::to_string(blamePins ? allowed : smallest)}});
+}
 
 BankKind bankFor(const std::string& method) {
     for (const char* plain : {"bypass", "score"})
@@ -158,7 +155,7 @@ Selection selectLayers(const KeepRule& rule, const SelectionJob& job) {
         fail(ErrorCode::Usage,
              "can't keep " + std::to_string(rule.count) + " layers: the teacher has " + std::to_string(layers),
              {{"value", std::to_string(rule.count)}});
-    const auto wanted = rule.budget == KeepRule::Budget::Cache  ? keptByCache(rule, job, range)
+    const auto wanted = rule.budget == KeepRule::Budget::Cache  ? keptByCache(rule, job.teacher.config(), static_cast<std::int64_t>(at::elementSize(job.teacher.dtype())), job.window, job.never, job.always)
                         : rule.budget == KeepRule::Budget::None ? std::clamp(rule.count, range.least, range.most)
                                                                 : 0; // what the curve says
     if (!choice) {

@@ -38,6 +38,11 @@ enum class BankKind { None, Starts, Aligned };
 // Throws Usage for an unknown method. None: a perplexity budget, or a curve, still needs an aligned one.
 BankKind bankFor(const std::string& method);
 
+// The most kept layers within a Cache rule's budget that the pins allow. Over short texts a state can be larger than keys and values: fewer
+// then cost more. Throws Usage with the smallest cache that there is.
+std::int64_t keptByCache(const KeepRule& rule, const ModelConfig& config, std::int64_t cacheElementBytes, std::int64_t window,
+                         const std::set<std::int64_t>& never, const std::set<std::int64_t>& always);
+
 // Bytes that one sequence of `tokens` takes in the student: keys and values of the kept layers in `cacheElementBytes`, and
 // of the converted ones states (float32) and convolution inputs, or, with `window` > 0, keys and values of so many tokens.
 std::uint64_t studentCacheBytes(const ModelConfig& config, std::int64_t keptLayers, std::int64_t tokens,

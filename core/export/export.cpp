@@ -5,8 +5,7 @@
 #include "core/base/file_hash.h"
 #include "core/base/files.h"
 #include "core/convert/tensor_file.h"
-#include "core/export/hf_folder.h"
-#include "core/export/qwen35_folder.h"
+#include "core/export/format.h"
 
 #include <unistd.h>
 
@@ -103,16 +102,6 @@ struct Partial {
     }
 };
 
-using Writer = WrittenFolder (*)(const Model&, const fs::path&, const fs::path&, const std::string&, const Control&);
-
-Writer writerOf(const std::string& format) {
-    if (format == "hf")
-        return writeHfFolder;
-    if (format == "qwen3.5")
-        return writeQwen35Folder;
-    fail(ErrorCode::Unsupported, "export format " + format + " is not in this release; hf and qwen3.5 are", {{"option", "--format"}, {"value", format}});
-}
-
 std::string exportedDType(const Json& config) {
     const auto dtype = config.value("dtype", std::string("float32"));
     return dtype == "float32" ? "f32" : dtype == "bfloat16" ? "bf16" : "f16";
@@ -126,7 +115,8 @@ RunOptions inFloat32(RunOptions run) {
 } // namespace
 
 Json exportReportToJson(const ExportReport& report) {
-    Json json{{"folder", report.folder.string()}, {"format", report.format}, {"files", report.files}, {"exact", report.exact}, {"parity", nullptr}};
+    Json json{{"folder", report.folder.string()}, {"format", report.format}, {"files", report.files}, {"exact", report.exact},
+              {"fidelity", report.fidelity}, {"notes", report.notes}, {"parity", nullptr}};
     if (report.verified)
         json["parity"] = {{"max_abs_logit", report.parity.maxAbsLogit}, {"mean_abs_logit", report.parity.meanAbsLogit}, {"mean_kl", report.parity.meanKl},
                           {"top1_agreement", report.parity.top1Agreement}, {"tokens", report.parity.tokens}, {"greedy_tokens", report.parity.greedyTokens},
@@ -134,8 +124,8 @@ Json exportReportToJson(const ExportReport& report) {
     return json;
 }
 
-std::uint64_t exportBytes(const ModelInfo& student, const std::string& dtype) {
-    const std::uint64_t element = dtype == "f32" ? 4 : 2;
+std::uint64_t exportBytes(const ModelInfo& student, const ExportOptions& options) {
+    const std::uint64_t element = options.dtype == "f32" ? 4 : 2;
     const auto& c = student.config;
     std::uint64_t converted = 0; // a linear layer: 5 square projections and some vectors for q, k, v, o of the teacher
     for (const auto& kind : student.layerKinds)
@@ -147,12 +137,13 @@ std::uint64_t exportBytes(const ModelInfo& student, const std::string& dtype) {
 
 Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, const ExportOptions& options, const RunOptions& run, const Control& control) {
     return guarded([&] {
-        const auto write = writerOf(options.format);
+        const auto& format = formatOf(options.format);
         std::error_code ignored;
         if (out.empty() || (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out))))
             fail(ErrorCode::Usage, "export folder \"" + out.string() + "\" exists and is not empty; choose another", {{"option", "--out"}, {"file", out.string()}});
         const auto model = orFail(openModel(student, inFloat32(run), control));
-        const std::uint64_t bytes = exportBytes(modelInfo(*model), options.dtype);
+        requireExpressible({*model, student, {}, options});
+        const std::uint64_t bytes = exportBytes(modelInfo(*model), options);
         if (const auto space = freeDiskBytes(out); space < bytes)
             fail(ErrorCode::Disk, "export to " + out.string() + " needs " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(space >> 20) + " MiB are free",
                  {{"file", out.string()}});
@@ -165,9 +156,13 @@ Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, c
         ExportReport report;
         report.folder = trimmed;
         report.format = options.format;
-        WrittenFolder written = write(*model, student, partial.folder, options.dtype, control);
+        WrittenFolder written = format.write({*model, student, partial.folder, options}, control);
         report.files = std::move(written.files);
         report.exact = written.exact;
+        report.notes = std::move(written.notes);
+        const auto info = modelInfo(*model);
+        const auto choice = exportChoice(options.format, info.config, info.layerKinds);
+        report.fidelity = fidelityName(options.dtype == "f32" ? choice.fidelity : choice.in16Bits);
         writeParity(*model, partial.folder, control);
         report.files.push_back(kParityFile);
         writeHashes(partial.folder, report.files, control);

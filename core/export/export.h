@@ -13,9 +13,11 @@
 namespace linnet::core {
 
 struct ExportOptions {
-    std::string format = "hf"; // hf | qwen3.5; gguf and fla are refused by name until their issue
-    std::string dtype = "f32"; // f32 | bf16 | f16
+    std::string format = "hf"; // one of kExportFormats
+    std::string dtype = "f32"; // f32 | bf16 | f16; gguf also q8_0
     bool verify = true;
+    bool lift = false;                          // where the format needs it (Fidelity::Lifted)
+    std::uint64_t shardBytes = 5'000'000'000;   // of a safetensors file at most; a tensor is never split
 };
 
 struct Parity { // of the reloaded folder against the student in memory, on a fixed probe
@@ -29,13 +31,15 @@ struct ExportReport {
     std::string format;
     std::vector<std::string> files;
     bool exact = false; // the stored values are the student's own, bit for bit
+    std::string fidelity; // fidelityName of what was written
+    std::vector<std::string> notes; // costs and limits: of a lift, of a runtime
     bool verified = false;
     Parity parity;
 };
 Json exportReportToJson(const ExportReport& report);
 
-// What an export in `dtype` takes on the disk: the weights as floats and what lies beside them; at least what exportModel asks for.
-std::uint64_t exportBytes(const ModelInfo& student, const std::string& dtype);
+// What an export takes on the disk: the weights and what lies beside them; at least what exportModel asks for.
+std::uint64_t exportBytes(const ModelInfo& student, const ExportOptions& options);
 
 // `student`: a run folder or a model folder. `out` must not exist or be empty; it appears whole or not at all.
 Result<ExportReport> exportModel(const std::filesystem::path& student, const std::filesystem::path& out,

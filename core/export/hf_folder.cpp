@@ -101,9 +101,11 @@ std::vector<std::string> writeBesideWeights(const Model& model, const std::files
     return files;
 }
 
-WrittenFolder writeHfFolder(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const std::string& dtype, const Control& control) {
+WrittenFolder writeHfFolder(const WriteJob& job, const Control& control) {
+    const auto& [model, student, folder, options] = job;
+    const auto& dtype = options.dtype;
     const Json config = hfConfig(model, dtype); // first: it refuses what can't be expressed
-    WrittenFolder written{writeBesideWeights(model, student, folder, config, modelCard(model, student, dtype, true)), true};
+    WrittenFolder written{writeBesideWeights(model, student, folder, config, modelCard(model, student, dtype, true)), true, {}};
     writeFileAtomically(folder / "modeling_linnet.py", kModelingPython);
     written.exact = writeTensors(model, folder / "model.safetensors", dtype, plannedTensors(model, storedTypeName(dtype)), control);
     written.files.insert(written.files.end(), {"modeling_linnet.py", "model.safetensors"});

@@ -1,17 +1,11 @@
 // The self-contained Hugging Face folder: config with auto_map, our modelling file, weights, tokenizer, recipe, report, card.
 #pragma once
 
-#include "core/export/export.h"
-#include "core/model/model.h"
+#include "core/export/format.h"
 
 namespace linnet::core {
 
 extern const char* const kModelingPython; // resources/modeling_linnet.py, compiled in
-
-struct WrittenFolder {
-    std::vector<std::string> files;
-    bool exact = false; // every value is stored bit for bit
-};
 
 Json ropeParameters(const ModelConfig& config);              // as transformers 5 has them
 void addCommonKeys(Json& config, const Model& model, const std::string& dtype); // sizes, dtype and end tokens, alike in all of transformers' classes
@@ -20,7 +14,5 @@ std::string modelCard(const Model& model, const std::filesystem::path& student, 
 // config.json, tokenizer, generation config, recipe and report of a run, model card; returns their names.
 std::vector<std::string> writeBesideWeights(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const Json& config,
                                             const std::string& card);
-// Each writes everything but the parity file into an existing folder.
-WrittenFolder writeHfFolder(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const std::string& dtype, const Control& control);
 
 } // namespace linnet::core

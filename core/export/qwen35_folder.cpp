@@ -13,10 +13,6 @@
 namespace linnet::core {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& key) {
-    fail(ErrorCode::Unsupported, "export qwen3.5: " + what, {{"option", "--format"}, {"key", key}});
-}
-
 // 2^k a channel, and so that w 2^k - 1 keeps all digits of w in 16 bits; 1 where nothing is gained.
 at::Tensor channelScale(const at::Tensor& w, const std::string& dtype) {
     const at::Tensor size = w.to(at::kDouble).abs(), fine = (size >= 0.5).logical_and_(size < 2).logical_or_(size == 0);
@@ -112,17 +108,9 @@ private:
 
 Json qwen35Config(const Model& model, const std::string& dtype) {
     const auto& c = model.config();
-    if (!c.qkNorm)
-        refuse("this teacher has no QK-norm, which softmax layers of that class cannot do without", "qk_norm");
-    if (c.qkvBias || c.outputBias || c.mlpBias)
-        refuse("biases of this teacher's layers have no place there", "attention_bias");
     std::vector<std::string> types(static_cast<std::size_t>(c.layers), "full_attention");
-    for (const auto& [layer, mixer] : model.mixers()) {
-        if (mixer.kind != Mixer::Kind::Linear || mixer.spec->name != "gated_delta_net")
-            refuse("layer " + std::to_string(layer) + " is " + (mixer.kind == Mixer::Kind::Linear ? "a " + mixer.spec->name : std::string("a sliding window")) +
-                       ", only softmax and gated_delta_net have a place there", "layer " + std::to_string(layer));
+    for (const auto& [layer, mixer] : model.mixers())
         types[static_cast<std::size_t>(layer)] = "linear_attention";
-    }
     Json rope = ropeParameters(c);
     rope["partial_rotary_factor"] = 1.0;
     Json config{{"model_type", "qwen3_5_text"}, {"architectures", {"Qwen3_5ForCausalLM"}}, {"rope_parameters", rope}, {"partial_rotary_factor", 1.0},
@@ -134,10 +122,11 @@ Json qwen35Config(const Model& model, const std::string& dtype) {
     return config;
 }
 
-WrittenFolder writeQwen35Folder(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const std::string& dtype,
-                                const Control& control) {
-    const Json config = qwen35Config(model, dtype); // first: it refuses what can't be expressed
-    WrittenFolder written{writeBesideWeights(model, student, folder, config, modelCard(model, student, dtype, false)), true};
+WrittenFolder writeQwen35Folder(const WriteJob& job, const Control& control) {
+    const auto& [model, student, folder, options] = job;
+    const auto& dtype = options.dtype;
+    const Json config = qwen35Config(model, dtype);
+    WrittenFolder written{writeBesideWeights(model, student, folder, config, modelCard(model, student, dtype, false)), true, {}};
     written.exact = writeTensors(model, folder / "model.safetensors", dtype, Planner(model, dtype).plan(), control);
     written.files.push_back("model.safetensors");
     return written;

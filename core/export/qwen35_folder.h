@@ -6,8 +6,6 @@
 
 namespace linnet::core {
 
-Json qwen35Config(const Model& model, const std::string& dtype); // throws Unsupported naming what can't be expressed
-WrittenFolder writeQwen35Folder(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const std::string& dtype,
-                                const Control& control);
+Json qwen35Config(const Model& model, const std::string& dtype);
 
 } // namespace linnet::core

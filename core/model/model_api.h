@@ -5,6 +5,7 @@
 #include "core/base/result.h"
 #include "core/io/model_config.h"
 #include "core/io/tokenizer.h"
+#include "core/model/export_choices.h"
 
 #include <filesystem>
 #include <functional>
@@ -23,13 +24,6 @@ struct RunOptions {
     std::string dtype;           // f32 | bf16 | f16; "" = f32 on the CPU, the stored float type (bf16 for quantised files) on CUDA
     int threads = 0;             // CPU threads; 0 = all cores
     bool streamed = false;       // layers are read from the file when used and dropped afterwards (teacher larger than memory)
-};
-
-struct ExportChoice {
-    std::string format; // hf | qwen3.5 | gguf | fla
-    bool available = false;
-    bool exact = false;
-    std::string reason; // why not, or what differs
 };
 
 struct ModelInfo {

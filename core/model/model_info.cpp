@@ -9,44 +9,6 @@
 namespace linnet::core {
 namespace {
 
-constexpr const char* kLater = "comes with a later release; ";
-
-ExportChoice later(const std::string& format, bool exact, const std::string& fact) {
-    return {format, false, exact, kLater + fact};
-}
-
-// What each target can express of a hybrid made from this teacher (the formats' own limits, whether or not we write them yet).
-std::vector<ExportChoice> exportChoices(const ModelConfig& c) {
-    std::vector<ExportChoice> choices;
-    const bool floats = c.storedDType == "float32" || c.storedDType == "F32";
-    choices.push_back({"hf", true, true,
-                       std::string("own folder with the teacher's tensor names, exact with --dtype f32") +
-                           (floats ? "" : " (stored type " + c.storedDType + " is written as floats)") +
-                           "; only Linnet and the code in the folder read it"});
-    if (c.qkNorm) {
-        const bool biased = c.qkvBias || c.outputBias || c.mlpBias;
-        choices.push_back(biased ? ExportChoice{"qwen3.5", false, false, "not expressible: biases of this teacher's layers have no place there"}
-                                 : ExportChoice{"qwen3.5", true, true, "transformers' own Qwen3_5ForCausalLM, vLLM, SGLang; exact with --dtype f32 (QK-norm maps one to one)"});
-        choices.push_back(later("gguf", true, "exact for this teacher as architecture qwen35"));
-        choices.push_back(later("fla", false, "not expressible: flash-linear-attention's kept layers have no QK-norm"));
-        return choices;
-    }
-    const bool scaled = c.rope.type != "default" || !c.rope.frequencyDivisors.empty();
-    choices.push_back(later("qwen3.5", false, "this teacher has no QK-norm, its kept layers need the lift to twice the head size"));
-    choices.push_back(scaled ? later("gguf", false, "not expressible: architecture qwen35 has no RoPE scaling")
-                             : later("gguf", false, "kept layers need the lift, which is not verified there"));
-    std::string obstacle;
-    if (scaled)
-        obstacle = "its kept layers have no RoPE scaling";
-    else if (c.headDim * c.heads != c.hiddenSize)
-        obstacle = "its kept layers take head_dim = hidden_size / heads";
-    else if (c.outputBias || c.mlpBias)
-        obstacle = "its kept layers have no o_proj and MLP biases";
-    choices.push_back(obstacle.empty() ? later("fla", true, "exact for this teacher")
-                                       : later("fla", false, "not expressible: " + obstacle));
-    return choices;
-}
-
 std::vector<std::string> modelWarnings(const ModelFiles& files) {
     std::vector<std::string> warnings = files.warnings;
     const TensorInfo* matrix = files.weights->find("model.layers.0.mlp.down_proj.weight");
@@ -77,7 +39,6 @@ ModelInfo commonInfo(const ModelFiles& files) {
     info.tokenizerType = files.tokenizer->type();
     info.tokenizerVocabSize = files.tokenizer->vocabSize();
     info.layerKinds.assign(static_cast<std::size_t>(files.config.layers), "softmax");
-    info.exports = exportChoices(files.config);
     info.warnings = modelWarnings(files);
     return info;
 }
@@ -122,6 +83,7 @@ Result<ModelInfo> readModelInfo(const std::filesystem::path& path) {
             for (const std::int64_t layer : layersWith(*opened.student, kSlidingWindow))
                 info.layerKinds[static_cast<std::size_t>(layer)] = "sliding_window";
         }
+        info.exports = exportChoices(info.config, info.layerKinds);
         fillMemory(info, sizeof(float)); // what it runs in on the CPU
         return info;
     });
@@ -131,6 +93,7 @@ ModelInfo modelInfo(const Model& model) {
     ModelInfo info = commonInfo(model.files());
     for (const auto& [layer, mixer] : model.mixers())
         info.layerKinds[static_cast<std::size_t>(layer)] = kindName(mixer);
+    info.exports = exportChoices(info.config, info.layerKinds);
     fillMemory(info, c10::elementSize(model.dtype()));
     info.device = deviceDescription(model.device());
     info.dtype = model.dtype() == at::kHalf ? "f16" : model.dtype() == at::kBFloat16 ? "bf16" : "f32";

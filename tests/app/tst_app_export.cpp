@@ -88,9 +88,9 @@ private Q_SLOTS:
         QCOMPARE(formats->rowCount(), int(info.exports.size()));
         for (int row = 0; row < formats->rowCount(); ++row) {
             const auto& choice = info.exports[std::size_t(row)];
-            QCOMPARE(formats->item(row, 0)->flags().testFlag(Qt::ItemIsEnabled), choice.available);
+            QCOMPARE(formats->item(row, 0)->flags().testFlag(Qt::ItemIsEnabled), choice.available());
             QCOMPARE(formats->item(row, 3)->text(), QString::fromStdString(choice.reason)); // why, or why not
-            QCOMPARE(formats->item(row, 2)->text(), choice.exact ? QStringLiteral("yes") : QStringLiteral("no"));
+            QCOMPARE(formats->item(row, 2)->text(), choice.exact() ? QStringLiteral("yes") : QStringLiteral("no"));
         }
         QCOMPARE(formats->currentRow(), 0); // hf: the one that there is
         QCOMPARE(find<QLabel>("layersLabel")->text(), QStringLiteral("2 gated_delta_net, 2 softmax (0, 2)"));
@@ -146,7 +146,7 @@ private Q_SLOTS:
             std::uint64_t size = 0;
             for (const auto& name : report.files)
                 size += std::uint64_t(QFileInfo(out + '/' + QString::fromStdString(name)).size());
-            const auto estimate = core::exportBytes(core::orFail(core::readModelInfo(m_tiny.run().toStdString())), dtype);
+            const auto estimate = core::exportBytes(core::orFail(core::readModelInfo(m_tiny.run().toStdString())), core::ExportOptions{"hf", dtype});
             QVERIFY2(estimate >= size && estimate < size + (20 << 20), qPrintable(QStringLiteral("%1 %2").arg(estimate).arg(size)));
         }
     }

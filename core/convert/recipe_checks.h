@@ -1,0 +1,19 @@
+// What can be known of a recipe and its teacher before anything runs: what a conversion would refuse only later, and what it says without
+// effect. Torch-free: the command line and the window show both.
+#pragma once
+
+#include "core/convert/convert.h"
+
+namespace linnet::core {
+
+// validateRecipe's errors; a cache budget that no choice of layers meets, in the dtype that the recipe's device computes in.
+std::vector<Error> checkRecipe(const Recipe& recipe, const ModelInfo& teacher);
+
+struct RecipeNote {
+    std::string key, text; // dotted key of the recipe
+};
+// Pins that move a layer against a rule that names its layers; targets that nothing reads (the layer stays softmax, or gets a sliding window).
+// Nothing is said of layers that a measurement has yet to choose. None for a recipe that does not fit the teacher.
+std::vector<RecipeNote> recipeNotes(const Recipe& recipe, std::int64_t layers);
+
+} // namespace linnet::core

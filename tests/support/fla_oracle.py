@@ -1,0 +1,183 @@
+"""Oracle of tst_export_fla: what flash-linear-attention's own GatedDeltaNetForCausalLM (its modules, config, loading and cache) makes of a folder on the CPU.
+Its kernels are Triton and flash-attn, for GPUs: the functions that launch them are replaced by plain float64 recurrences, and nothing else.
+fla_oracle.py FOLDER REQUEST.json OUT   REQUEST: {"ids": [[..], ..] prompts, "text"}; OUT.safetensors logits_<i>; OUT.json greedy tokens with and
+                                        without cache, of the left-padded batch, ids of the text, keys missing and unexpected
+fla_oracle.py make FOLDER CONFIG.json   a random model of that configuration with a tokenizer, as FLA itself saves one"""
+import json
+import sys
+
+import torch
+import torch.nn.functional as F
+
+
+def pieces(x, cu_seqlens):
+    """[B, T, ..] one by one as (index, [T', ..]); the sequences of a packed row where there are cu_seqlens."""
+    if cu_seqlens is None:
+        return list(enumerate(x))
+    ends = cu_seqlens.tolist()
+    return [(n, x[0, a:b]) for n, (a, b) in enumerate(zip(ends, ends[1:]))]
+
+
+def joined(parts, cu_seqlens):
+    return torch.stack(parts) if cu_seqlens is None else torch.cat(parts)[None]
+
+
+def rms(x, weight, eps):
+    x = x.double()
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight.double()
+
+
+def layer_norm_fwd(x, weight, bias, eps=1e-5, residual=None, out_dtype=None, residual_dtype=None, is_rms_norm=False, num_groups=1):
+    assert is_rms_norm and num_groups == 1 and bias is None
+    total = x if residual is None else x + residual
+    return rms(total, weight, eps).to(x.dtype), None, None, total
+
+
+def layer_norm_gated_fwd(x, g, weight, bias, activation="swish", eps=1e-5, residual=None, out_dtype=None, residual_dtype=None, is_rms_norm=False):
+    assert is_rms_norm and bias is None and residual is None and activation in ("swish", "silu")
+    return (rms(x, weight, eps) * F.silu(g.double())).to(x.dtype), None, None, x
+
+
+def causal_conv1d_fwd(x, weight, bias, residual, initial_state=None, output_final_state=False, activation=None, cu_seqlens=None, **_):
+    assert bias is None and residual is None and activation in ("silu", "swish")
+    D, W = weight.shape
+    outputs, states = [], []
+    for n, piece in pieces(x, cu_seqlens):
+        past = x.new_zeros(W, D) if initial_state is None else initial_state[n].T
+        u = torch.cat([past, piece]).double()
+        y = sum(u[len(u) - len(piece) - (W - 1 - tap):len(u) - (W - 1 - tap)] * weight[:, tap].double() for tap in range(W))
+        outputs.append(F.silu(y).to(x.dtype))
+        states.append(u[-W:].T.to(x.dtype))
+    return joined(outputs, cu_seqlens), torch.stack(states) if output_final_state else None
+
+
+def causal_conv1d_update(x, cache, residual=None, weight=None, bias=None, activation=None):
+    rows = x.reshape(-1, x.shape[-1])
+    cache.copy_(torch.cat([cache[:, :, 1:], rows[:, :, None]], -1))
+    return F.silu((cache.double() * weight.double()).sum(-1)).to(x.dtype).view(x.shape), cache
+
+
+def rotary_embedding_fwdbwd(x, cos, sin, seqlen_offsets=0, cu_seqlens=None, interleaved=False, inplace=False, conjugate=False, chunk_indices=None):
+    assert not interleaved and not conjugate
+    outputs = []
+    for n, piece in pieces(x, cu_seqlens):
+        first = int(seqlen_offsets[n]) if torch.is_tensor(seqlen_offsets) else seqlen_offsets
+        at = torch.arange(first, first + len(piece))
+        c, s = (table[at.clamp_min(0)][:, None].double() * (at >= 0)[:, None, None] for table in (cos, sin))  # padding before the start: zeros
+        a, b = piece.double().chunk(2, -1)
+        outputs.append(torch.cat([a * c - b * s, b * c + a * s], -1).to(x.dtype))
+    return joined(outputs, cu_seqlens)
+
+
+def delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, use_gate_in_kernel=False,
+               A_log=None, dt_bias=None, use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, state_v_first=False, cu_seqlens=None, **_):
+    """arXiv 2412.06464 equation 10, token by token."""
+    assert use_qk_l2norm_in_kernel and use_gate_in_kernel and use_beta_sigmoid_in_kernel and state_v_first
+    D, outputs, states = q.shape[-1], [], []
+    decay = torch.exp(-A_log.double().exp() * F.softplus(g.double() + dt_bias.double()))
+    beta = beta.double().sigmoid() * (2 if allow_neg_eigval else 1)
+    q, k = (z.double() / (z.double().square().sum(-1, keepdim=True) + 1e-6).sqrt() for z in (q, k))
+    for n, Q in pieces(q * (scale or D ** -0.5), cu_seqlens):
+        K, V, a, b = (dict(pieces(z, cu_seqlens))[n] for z in (k, v.double(), decay, beta))
+        S = Q.new_zeros(Q.shape[1], V.shape[-1], D) if initial_state is None else initial_state[n].double()
+        rows = []
+        for t in range(len(Q)):
+            S = S * a[t, :, None, None]
+            S = S + (b[t, :, None] * (V[t] - torch.einsum("hvk,hk->hv", S, K[t])))[..., None] * K[t][:, None]
+            rows.append(torch.einsum("hvk,hk->hv", S, Q[t]))
+        outputs.append(torch.stack(rows).to(v.dtype))
+        states.append(S.float())
+    return joined(outputs, cu_seqlens), torch.stack(states) if output_final_state else None
+
+
+def attend(q, k, v, window):
+    """[T, H, D] queries at the end of [S, K, D] keys, causal; window (left, right) as flash-attn has it."""
+    T, S, group = len(q), len(k), q.shape[1] // k.shape[1]
+    k, v = (z.double().repeat_interleave(group, 1) for z in (k, v))
+    scores = torch.einsum("thd,shd->hts", q.double(), k) * q.shape[-1] ** -0.5
+    distance = torch.arange(S - T, S)[:, None] - torch.arange(S)[None]
+    hidden = (distance < 0) | ((distance > window[0]) if window[0] >= 0 else torch.zeros_like(distance, dtype=torch.bool))
+    return torch.einsum("hts,shd->thd", scores.masked_fill(hidden, -torch.inf).softmax(-1), v).to(q.dtype)
+
+
+def flash_attn_func(q, k, v, causal, window_size):
+    assert causal
+    return torch.stack([attend(*row, window_size) for row in zip(q, k, v)])
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal, window_size):
+    assert causal
+    a, b = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
+    return torch.cat([attend(q[a[n]:a[n + 1]], k[b[n]:b[n + 1]], v[b[n]:b[n + 1]], window_size) for n in range(len(a) - 1)])
+
+
+def import_fla():
+    import fla.layers.attn as attn
+    import fla.layers.gated_deltanet as layer
+    import fla.models
+    import fla.modules.activations.ops as activations
+    import fla.modules.causal_conv1d.ops as convolution
+    import fla.modules.norm.fused_norm_gate as gated
+    import fla.modules.norm.layernorm as norm
+    import fla.modules.rotary.ops as rotary
+    norm.layer_norm_fwd, gated.layer_norm_gated_fwd = layer_norm_fwd, layer_norm_gated_fwd
+    convolution.causal_conv1d_fwd, convolution.causal_conv1d_update = causal_conv1d_fwd, causal_conv1d_update
+    activations.swiglu_fwd = lambda x, y, output_contiguous=False: F.silu(x) * y
+    rotary.rotary_embedding_fwdbwd = rotary_embedding_fwdbwd
+    layer.chunk_gated_delta_rule = layer.fused_recurrent_gated_delta_rule = delta_rule
+    attn.flash_attn_func, attn.flash_attn_varlen_func = flash_attn_func, flash_attn_varlen_func
+    return fla.models
+
+
+def run(folder, request, out):
+    import_fla()
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    request = json.load(open(request))
+    model, loading = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    model.eval()
+    prompts = [torch.tensor([ids]) for ids in request["ids"]]
+
+    def greedy(ids, mask, cache):
+        """By FLA's cache or without; not by generate(), which since transformers 5.2x hands the cache over under a name that FLA 0.6 does not know."""
+        new, past, text = [], None, ids
+        for _ in range(20):
+            result = model(text if past is None else text[:, -1:], attention_mask=mask, past_key_values=past, use_cache=cache)
+            past = result.past_key_values if cache else None
+            new.append(result.logits[:, -1].argmax(-1, keepdim=True))
+            text, mask = torch.cat([text, new[-1]], 1), torch.cat([mask, torch.ones_like(new[-1])], 1)
+        return [row[:row.index(1) + 1] if 1 in row else row for row in torch.cat(new, 1).tolist()]
+
+    with torch.no_grad():
+        logits = {f"logits_{i}": model(ids).logits[0].contiguous() for i, ids in enumerate(prompts)}
+        answers = {name: [greedy(ids, torch.ones_like(ids), cache)[0] for ids in prompts] for name, cache in (("cached", True), ("uncached", False))}
+        longest = max(ids.shape[1] for ids in prompts)
+        left = [torch.zeros(1, longest - ids.shape[1], dtype=torch.long) for ids in prompts]
+        batch = torch.cat([torch.cat([pad, ids], 1) for pad, ids in zip(left, prompts)])
+        mask = torch.cat([torch.cat([pad, torch.ones_like(ids)], 1) for pad, ids in zip(left, prompts)])
+        answers["batch"] = greedy(batch, mask, True)
+    answers["text_ids"] = AutoTokenizer.from_pretrained(folder)(request["text"])["input_ids"]
+    answers["class"], answers["eos"] = type(model).__name__, model.generation_config.eos_token_id
+    answers["loading"] = sorted(str(key) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in loading[kind])
+    save_file(logits, out + ".safetensors")
+    json.dump(answers, open(out + ".json", "w"))
+
+
+def make(folder, config):
+    import tiny_teachers
+    models = import_fla()
+    torch.manual_seed(11)
+    config = json.load(open(config))
+    model = models.GatedDeltaNetForCausalLM(models.GatedDeltaNetConfig(**config))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+            elif "A_log" not in name and "dt_bias" not in name:
+                parameter.normal_(0, 0.3 if "conv" in name else 0.12)
+    model.save_pretrained(folder)
+    tiny_teachers.save_tokenizer(folder, config["vocab_size"])
+
+
+if __name__ == "__main__":
+    make(*sys.argv[2:]) if sys.argv[1] == "make" else run(*sys.argv[1:])
