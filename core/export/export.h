@@ -7,6 +7,7 @@
 #include "core/model/model_api.h"
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,10 @@ struct Parity { // of the reloaded folder against the student in memory, on a fi
 
 struct ExportReport {
     std::filesystem::path folder;
-    std::string format;
+    std::string format, dtype;
     std::vector<std::string> files;
+    std::map<std::string, std::string> hashes; // of every file but those that a person may edit (card, recipe, report)
+    std::uint64_t bytes = 0;                   // of all files together
     bool exact = false; // the stored values are the student's own, bit for bit
     std::string fidelity; // fidelityName of what was written
     std::vector<std::string> notes; // costs and limits: of a lift, of a runtime

@@ -3,10 +3,7 @@
 #include "core/export/hf_folder.h"
 
 #include "core/base/files.h"
-#include "core/convert/convert.h"
 #include "core/export/tensor_plan.h"
-
-#include <sstream>
 
 namespace linnet::core {
 namespace {
@@ -32,52 +29,30 @@ std::vector<PlannedTensor> plannedTensors(const Model& model, const std::string&
     for (const auto& info : model.files().weights->tensors())
         if (copiedFromTeacher(info, model))
             plan.push_back({{info.name, type, info.shape}, {}});
-    for (const auto& [layer, mixer] : model.mixers()) {
-        const auto prefix = "model.layers." + std::to_string(layer) + ".";
-        if (mixer.kind == Mixer::Kind::SlidingWindow) {
-            plan.push_back({{prefix + "sliding_window", "F32", {2}}, [&mixer = mixer] { return at::tensor({static_cast<double>(mixer.window), static_cast<double>(mixer.sinks)}, at::kFloat); }});
-            continue;
-        }
-        mixer.linear.forEach([&](const std::string& name, const at::Tensor& tensor) {
-            auto shape = tensor.sizes().vec();
-            if (name.find("_conv1d.") != name.npos)
-                shape.insert(shape.begin() + 1, 1);
-            plan.push_back({{prefix + kLinearModule + "." + name, type, shape}, [tensor] { return tensor; }});
-        });
-    }
+    planConvertedLayers(model, type, plan);
     return plan;
 }
 
 } // namespace
 
-std::string modelCard(const Model& model, const std::filesystem::path& student, const std::string& dtype, bool ownCode) {
-    const auto& c = model.config();
-    const char* const code = ownCode ? ", trust_remote_code=True" : "";
-    std::ostringstream card;
-    card << "---\nlibrary_name: transformers\ntags: [linear-attention, gated-deltanet, hybrid, linnet]\n---\n# A hybrid made with Linnet\n\n"
-         << c.modelType << " teacher with " << c.layers << " layers; " << model.mixers().size() << " of them converted:";
-    for (const auto& [layer, mixer] : model.mixers())
-        card << ' ' << layer << (mixer.kind == Mixer::Kind::SlidingWindow ? " (window)" : "");
-    card << ". Weights are stored as " << dtype << ".\n\n```python\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n"
-         << "model = AutoModelForCausalLM.from_pretrained(FOLDER" << code << ")\ntokenizer = AutoTokenizer.from_pretrained(FOLDER" << code << ")\n```\n";
-    if (const auto report = readReport(student); report) {
-        card << "\n| | perplexity | KL to the teacher | top-1 agreement |\n|---|---|---|---|\n";
-        for (const auto& [name, e] : report->evaluation) {
-            const auto cell = [](const std::optional<double>& value) { return value ? std::to_string(*value) : std::string("-"); };
-            card << "| " << name << " | " << e.perplexity << " | " << cell(e.klToTeacher) << " | " << cell(e.top1Agreement) << " |\n";
-        }
-        for (const auto& [name, e] : report->evaluation)
-            if (name == "student")
-                card << "\nPerplexity: convention " << e.convention << ", windows of " << e.seqLen << ", " << e.tokens << " predictions.\n";
-        for (const auto& note : report->notes)
-            card << "\n- " << note << "\n";
+std::vector<std::string> writeRunFiles(const WriteJob& job) {
+    std::vector<std::string> files;
+    if (const auto recipe = job.student / "recipe.json"; std::filesystem::exists(recipe)) {
+        writeFileAtomically(job.folder / "recipe.json", readTextFile(recipe));
+        files.push_back("recipe.json");
     }
-    card << "\nThe licence of the weights is the teacher's" << (ownCode ? "; the modelling file is GPL-3.0-or-later" : "") << ".\n";
-    return card.str();
+    if (const auto file = job.student / "report.json"; std::filesystem::exists(file)) {
+        Json report = readJsonFile(file);
+        if (report.is_object() && report.contains("run") && report["run"].is_string())
+            report["run"] = std::filesystem::path(report["run"].get<std::string>()).filename().string(); // where it lay is nobody's business
+        writeFileAtomically(job.folder / "report.json", report.dump(2) + "\n");
+        files.push_back("report.json");
+    }
+    return files;
 }
 
-std::vector<std::string> writeBesideWeights(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const Json& config,
-                                            const std::string& card) {
+std::vector<std::string> writeBesideWeights(const WriteJob& job, const Json& config) {
+    const auto& [model, student, folder, options] = job;
     std::vector<std::string> files;
     const auto put = [&](const std::string& name, const std::string& text) {
         writeFileAtomically(folder / name, text);
@@ -94,21 +69,17 @@ std::vector<std::string> writeBesideWeights(const Model& model, const std::files
         if (config.contains(key))
             generation[key] = config[key];
     put("generation_config.json", generation.dump(2) + "\n");
-    for (const char* name : {"recipe.json", "report.json"})
-        if (std::filesystem::exists(student / name))
-            put(name, readTextFile(student / name));
-    put("README.md", card);
+    for (const auto& name : writeRunFiles(job))
+        files.push_back(name);
     return files;
 }
 
 WrittenFolder writeHfFolder(const WriteJob& job, const Control& control) {
-    const auto& [model, student, folder, options] = job;
-    const auto& dtype = options.dtype;
-    const Json config = hfConfig(model, dtype); // first: it refuses what can't be expressed
-    WrittenFolder written{writeBesideWeights(model, student, folder, config, modelCard(model, student, dtype, true)), true, {}};
-    writeFileAtomically(folder / "modeling_linnet.py", kModelingPython);
-    written.exact = writeTensors(model, folder / "model.safetensors", dtype, plannedTensors(model, storedTypeName(dtype)), control);
-    written.files.insert(written.files.end(), {"modeling_linnet.py", "model.safetensors"});
+    const Json config = hfConfig(job.model, job.options.dtype); // first: it refuses what can't be expressed
+    WrittenFolder written{writeBesideWeights(job, config), true, {}};
+    writeFileAtomically(job.folder / "modeling_linnet.py", kModelingPython);
+    written.files.push_back("modeling_linnet.py");
+    writeTensors(job, plannedTensors(job.model, storedTypeName(job.options.dtype)), written, control);
     return written;
 }
 

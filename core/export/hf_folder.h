@@ -10,9 +10,8 @@ extern const char* const kModelingPython; // resources/modeling_linnet.py, compi
 Json ropeParameters(const ModelConfig& config);              // as transformers 5 has them
 void addCommonKeys(Json& config, const Model& model, const std::string& dtype); // sizes, dtype and end tokens, alike in all of transformers' classes
 Json hfConfig(const Model& model, const std::string& dtype); // config.json; throws Unsupported where it can't be expressed
-std::string modelCard(const Model& model, const std::filesystem::path& student, const std::string& dtype, bool ownCode);
-// config.json, tokenizer, generation config, recipe and report of a run, model card; returns their names.
-std::vector<std::string> writeBesideWeights(const Model& model, const std::filesystem::path& student, const std::filesystem::path& folder, const Json& config,
-                                            const std::string& card);
+std::vector<std::string> writeRunFiles(const WriteJob& job); // recipe and report of a run, where it has them; returns their names
+// config.json, tokenizer, generation config, recipe and report of a run; returns their names. The card comes last, from exportModel.
+std::vector<std::string> writeBesideWeights(const WriteJob& job, const Json& config);
 
 } // namespace linnet::core

@@ -2,6 +2,11 @@
 
 #include "core/export/tensor_plan.h"
 
+#include "core/base/files.h"
+#include "core/base/json.h"
+
+#include <span>
+
 namespace linnet::core {
 namespace {
 
@@ -25,37 +30,134 @@ const char* storedTypeName(const std::string& dtype) {
     return storedAs(dtype).name;
 }
 
-bool writeTensors(const Model& model, const std::filesystem::path& file, const std::string& dtype, const std::vector<PlannedTensor>& plan, const Control& control) {
-    const Stored& stored = storedAs(dtype);
-    std::vector<TensorToWrite> header;
-    for (const auto& tensor : plan)
-        header.push_back(tensor.entry);
-    SafetensorsWriter writer(file, header, {{"format", "pt"}});
-    bool exact = true;
-    double done = 0;
-    std::vector<std::byte> buffer;
-    for (const auto& [entry, make] : plan) {
-        control.report("export", done++, static_cast<double>(plan.size()), entry.name);
-        if (make) {
-            const at::Tensor made = make().detach().to(at::kCPU), values = made.to(entry.dtype == "F32" ? at::kFloat : stored.scalar).contiguous();
-            if (stored.type == DType::F16 && !at::isfinite(values).all().item<bool>())
-                fail(ErrorCode::Unsupported, "export: tensor " + entry.name + " does not fit in f16; use bf16 or f32", {{"tensor", entry.name}});
-            exact = exact && at::equal(values.to(at::kDouble), made.to(at::kDouble));
-            writer.write(entry.name, values.data_ptr(), values.nbytes());
+namespace {
+
+constexpr std::size_t kPiece = 32 << 20; // bytes between two looks at the control
+
+// Which shard each tensor is in: as many in a row as fit.
+std::vector<std::size_t> shardOf(const std::vector<PlannedTensor>& plan, std::uint64_t most) {
+    std::vector<std::size_t> shards;
+    std::size_t shard = 0;
+    std::uint64_t filled = 0;
+    for (const auto& tensor : plan) {
+        const auto bytes = tensorBytes(tensor.entry);
+        if (filled > 0 && filled + bytes > most) {
+            ++shard;
+            filled = 0;
+        }
+        filled += bytes;
+        shards.push_back(shard);
+    }
+    return shards;
+}
+
+std::string shardName(const std::string& name, std::size_t shard, std::size_t count) {
+    char numbers[48];
+    std::snprintf(numbers, sizeof numbers, "-%05zu-of-%05zu", shard + 1, count);
+    return name + (count > 1 ? numbers : "") + ".safetensors";
+}
+
+class Writing {
+public:
+    Writing(const WriteJob& job, const std::vector<PlannedTensor>& plan, WrittenFolder& written, const Control& control)
+        : m_job(job), m_stored(storedAs(job.options.dtype)), m_written(written), m_control(control) {
+        for (const auto& tensor : plan)
+            m_total += tensorBytes(tensor.entry);
+    }
+
+    void shard(const std::string& name, std::span<const PlannedTensor> tensors) {
+        std::vector<TensorToWrite> header;
+        for (const auto& tensor : tensors)
+            header.push_back(tensor.entry);
+        SafetensorsWriter writer(m_job.folder / name, header, {{"format", "pt"}});
+        for (const auto& tensor : tensors)
+            tensor.make ? made(writer, tensor) : copied(writer, tensor.entry);
+        writer.finish();
+        m_written.files.push_back(name);
+    }
+    std::uint64_t total() const { return m_total; }
+
+private:
+    void made(SafetensorsWriter& writer, const PlannedTensor& tensor) {
+        const auto& entry = tensor.entry;
+        report(entry.name);
+        const at::Tensor value = tensor.make().detach().to(at::kCPU), values = value.to(entry.dtype == "F32" ? at::kFloat : m_stored.scalar).contiguous();
+        if (m_stored.type == DType::F16 && !at::isfinite(values).all().item<bool>())
+            fail(ErrorCode::Unsupported, "export: tensor " + entry.name + " does not fit in f16; use bf16 or f32", {{"tensor", entry.name}});
+        m_written.exact = m_written.exact && at::equal(values.to(at::kDouble), value.to(at::kDouble));
+        write(writer, entry.name, static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes());
+    }
+    void copied(SafetensorsWriter& writer, const TensorToWrite& entry) {
+        report(entry.name);
+        const auto& source = *m_job.model.files().weights;
+        m_buffer.resize(tensorBytes(entry));
+        source.read(entry.name, m_stored.type, m_buffer.data());
+        m_written.exact = m_written.exact && (m_stored.type == DType::F32 || source.find(entry.name)->storedType == entry.dtype);
+        write(writer, entry.name, m_buffer.data(), m_buffer.size());
+    }
+    void write(SafetensorsWriter& writer, const std::string& name, const std::byte* bytes, std::size_t count) {
+        for (std::size_t at = 0; at == 0 || at < count; at += kPiece) {
+            const auto piece = std::min(kPiece, count - at);
+            writer.write(name, bytes + at, piece);
+            m_done += piece;
+            report(name);
+        }
+    }
+    void report(const std::string& name) const {
+        m_control.report("export", static_cast<double>(m_done), static_cast<double>(m_total), name + ", " + std::to_string(m_done >> 20) + " of " + std::to_string(m_total >> 20) + " MiB");
+    }
+
+    const WriteJob& m_job;
+    const Stored& m_stored;
+    WrittenFolder& m_written;
+    const Control& m_control;
+    std::uint64_t m_done = 0, m_total = 0;
+    std::vector<std::byte> m_buffer;
+};
+
+} // namespace
+
+void planConvertedLayers(const Model& model, const std::string& type, std::vector<PlannedTensor>& plan) {
+    for (const auto& [layer, mixer] : model.mixers()) {
+        const auto prefix = "model.layers." + std::to_string(layer) + ".";
+        if (mixer.kind == Mixer::Kind::SlidingWindow) {
+            plan.push_back({{prefix + "sliding_window", "F32", {2}}, [&mixer = mixer] { return at::tensor({static_cast<double>(mixer.window), static_cast<double>(mixer.sinks)}, at::kFloat); }});
             continue;
         }
-        const auto& source = *model.files().weights;
-        std::size_t count = 1;
-        for (const auto size : entry.shape)
-            count *= static_cast<std::size_t>(size);
-        buffer.resize(count * dtypeBytes(stored.type));
-        source.read(entry.name, stored.type, buffer.data());
-        const auto& type = source.find(entry.name)->storedType;
-        exact = exact && (stored.type == DType::F32 || type == entry.dtype);
-        writer.write(entry.name, buffer.data(), buffer.size());
+        mixer.linear.forEach([&](const std::string& name, const at::Tensor& tensor) {
+            auto shape = tensor.sizes().vec();
+            if (name.find("_conv1d.") != name.npos)
+                shape.insert(shape.begin() + 1, 1);
+            plan.push_back({{prefix + kLinearModule + "." + name, type, shape}, [tensor] { return tensor; }});
+        });
     }
-    writer.finish();
-    return exact;
+}
+
+std::uint64_t tensorBytes(const TensorToWrite& entry) {
+    std::uint64_t bytes = entry.dtype == "F32" ? 4 : 2;
+    for (const auto size : entry.shape)
+        bytes *= static_cast<std::uint64_t>(size);
+    return bytes;
+}
+
+void writeTensors(const WriteJob& job, const std::vector<PlannedTensor>& plan, WrittenFolder& written, const Control& control, const std::string& name) {
+    Writing writing(job, plan, written, control);
+    const auto shards = shardOf(plan, job.options.shardBytes);
+    const std::size_t count = shards.empty() ? 0 : shards.back() + 1;
+    nlohmann::json map = nlohmann::json::object(); // in order of name, as transformers writes it
+    for (std::size_t shard = 0, from = 0; shard < count; ++shard) {
+        const auto file = shardName(name, shard, count);
+        std::size_t to = from;
+        for (; to < plan.size() && shards[to] == shard; ++to)
+            map[plan[to].entry.name] = file;
+        writing.shard(file, std::span(plan).subspan(from, to - from));
+        from = to;
+    }
+    if (count > 1) {
+        const auto index = name + ".safetensors.index.json";
+        writeFileAtomically(job.folder / index, nlohmann::json{{"metadata", {{"total_size", writing.total()}}}, {"weight_map", map}}.dump(2) + "\n");
+        written.files.push_back(index);
+    }
 }
 
 } // namespace linnet::core

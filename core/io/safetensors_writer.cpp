@@ -1,51 +1,22 @@
 #include "core/io/safetensors_writer.h"
 
 #include "core/base/json.h"
+#include "core/base/partial_file.h"
 #include "core/base/result.h"
 #include "core/io/text_checks.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
 #include <set>
-#include <unistd.h>
 
 namespace linnet::core {
 
 struct SafetensorsWriter::State {
-    std::filesystem::path file, partial;
+    PartialFile file;
     std::vector<TensorToWrite> tensors;
     std::vector<std::size_t> bytes; // of each tensor
-    std::size_t next = 0;           // the tensor that write expects
-    int descriptor = -1;
-
-    [[noreturn]] void failErrno() const {
-        const int code = errno;
-        fail(code == ENOSPC || code == EDQUOT ? ErrorCode::Disk : ErrorCode::Io,
-             "can't write " + file.string() + ": " + std::strerror(code), {{"file", file.string()}});
-    }
+    std::size_t next = 0, done = 0; // the tensor that write expects, and how much of it came
 
     [[noreturn]] void misuse(const std::string& what) const {
-        fail(ErrorCode::Internal, "writing " + file.string() + ": " + what, {{"file", file.string()}});
-    }
-
-    void append(const char* data, std::size_t count) const {
-        while (count > 0) {
-            const auto written = ::write(descriptor, data, count);
-            if (written < 0 && errno == EINTR)
-                continue;
-            if (written < 0)
-                failErrno();
-            data += written;
-            count -= static_cast<std::size_t>(written);
-        }
-    }
-
-    ~State() {
-        if (descriptor >= 0) {
-            ::close(descriptor);
-            ::unlink(partial.c_str());
-        }
+        fail(ErrorCode::Internal, "writing " + file.target().string() + ": " + what, {{"file", file.target().string()}});
     }
 };
 
@@ -89,19 +60,13 @@ std::string header(const std::vector<TensorToWrite>& tensors, const std::map<std
 } // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::vector<TensorToWrite> tensors,
-                                     std::map<std::string, std::string> metadata)
-    : m_state(std::make_unique<State>()) {
-    auto& state = *m_state;
-    state.file = state.partial = file;
-    state.partial += ".part." + std::to_string(::getpid());
-    state.tensors = std::move(tensors);
-    const auto text = header(state.tensors, metadata, state.bytes, file.string());
-    state.descriptor = ::open(state.partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (state.descriptor < 0)
-        state.failErrno();
+                                     std::map<std::string, std::string> metadata) {
+    std::vector<std::size_t> bytes;
+    const auto text = header(tensors, metadata, bytes, file.string());
+    m_state.reset(new State{PartialFile(file), std::move(tensors), std::move(bytes)});
     const std::uint64_t length = text.size(); // little-endian, as this machine is
-    state.append(reinterpret_cast<const char*>(&length), sizeof length);
-    state.append(text.data(), text.size());
+    m_state->file.append(&length, sizeof length);
+    m_state->file.append(text.data(), text.size());
 }
 
 SafetensorsWriter::~SafetensorsWriter() = default;
@@ -111,23 +76,22 @@ void SafetensorsWriter::write(const std::string& name, const void* bytes, std::s
     if (state.next == state.tensors.size() || state.tensors[state.next].name != name)
         state.misuse("tensor " + printable(name) + " came, expected " +
                      (state.next == state.tensors.size() ? "none" : printable(state.tensors[state.next].name)));
-    if (count != state.bytes[state.next])
-        state.misuse("tensor " + printable(name) + " has " + std::to_string(count) + " bytes, expected " +
+    if (count > state.bytes[state.next] - state.done)
+        state.misuse("tensor " + printable(name) + " has " + std::to_string(state.done + count) + " bytes or more, expected " +
                      std::to_string(state.bytes[state.next]));
-    state.append(static_cast<const char*>(bytes), count);
-    ++state.next;
+    state.file.append(bytes, count);
+    state.done += count;
+    if (state.done == state.bytes[state.next]) {
+        ++state.next;
+        state.done = 0;
+    }
 }
 
 void SafetensorsWriter::finish() {
     auto& state = *m_state;
     if (state.next != state.tensors.size())
         state.misuse("tensor " + printable(state.tensors[state.next].name) + " was not written");
-    if (state.descriptor < 0)
-        state.misuse("it was finished before");
-    if (::fsync(state.descriptor) != 0 || ::rename(state.partial.c_str(), state.file.c_str()) != 0)
-        state.failErrno();
-    ::close(state.descriptor);
-    state.descriptor = -1;
+    state.file.finish();
 }
 
 } // namespace linnet::core

@@ -22,7 +22,7 @@ public:
     SafetensorsWriter(const std::filesystem::path& file, std::vector<TensorToWrite> tensors,
                       std::map<std::string, std::string> metadata = {});
     ~SafetensorsWriter();                                                      // removes the partial file unless finished
-    void write(const std::string& name, const void* bytes, std::size_t count); // in the order given above
+    void write(const std::string& name, const void* bytes, std::size_t count); // in the order given above; the whole tensor or its next piece
     void finish();                                                             // sync + rename; throws if a tensor is missing
 private:
     struct State;
