@@ -71,7 +71,7 @@ public:
             header.push_back(tensor.entry);
         SafetensorsWriter writer(m_job.folder / name, header, {{"format", "pt"}});
         for (const auto& tensor : tensors)
-            tensor.make ? made(writer, tensor) : copied(writer, tensor.entry);
+            tensor.make ? made(writer, tensor) : copied(writer, tensor.entry, tensor.from.empty() ? tensor.entry.name : tensor.from);
         writer.finish();
         m_written.files.push_back(name);
     }
@@ -87,12 +87,12 @@ private:
         m_written.exact = m_written.exact && at::equal(values.to(at::kDouble), value.to(at::kDouble));
         write(writer, entry.name, static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes());
     }
-    void copied(SafetensorsWriter& writer, const TensorToWrite& entry) {
+    void copied(SafetensorsWriter& writer, const TensorToWrite& entry, const std::string& from) {
         report(entry.name);
         const auto& source = *m_job.model.files().weights;
         m_buffer.resize(tensorBytes(entry));
-        source.read(entry.name, m_stored.type, m_buffer.data());
-        m_written.exact = m_written.exact && (m_stored.type == DType::F32 || source.find(entry.name)->storedType == entry.dtype);
+        source.read(from, m_stored.type, m_buffer.data());
+        m_written.exact = m_written.exact && (m_stored.type == DType::F32 || source.find(from)->storedType == entry.dtype);
         write(writer, entry.name, m_buffer.data(), m_buffer.size());
     }
     void write(SafetensorsWriter& writer, const std::string& name, const std::byte* bytes, std::size_t count) {

@@ -8,7 +8,8 @@ namespace linnet::core {
 
 struct PlannedTensor {
     TensorToWrite entry;
-    std::function<at::Tensor()> make; // any type and device; empty: read from the model's own files under that name
+    std::function<at::Tensor()> make; // any type and device; empty: read from the model's own files
+    std::string from{};               // their name for it where it is another than the entry's
 };
 
 const char* storedTypeName(const std::string& dtype); // f32 -> "F32"; throws Usage

@@ -1,10 +1,15 @@
 """Oracle of tst_export_fla: what flash-linear-attention's own GatedDeltaNetForCausalLM (its modules, config, loading and cache) makes of a folder on the CPU.
-Its kernels are Triton and flash-attn, for GPUs: the functions that launch them are replaced by plain float64 recurrences, and nothing else.
-fla_oracle.py FOLDER REQUEST.json OUT   REQUEST: {"ids": [[..], ..] prompts, "text"}; OUT.safetensors logits_<i>; OUT.json greedy tokens with and
-                                        without cache, of the left-padded batch, ids of the text, keys missing and unexpected
-fla_oracle.py make FOLDER CONFIG.json   a random model of that configuration with a tokenizer, as FLA itself saves one"""
+fla_oracle.py FOLDER REQUEST.json OUT [own]  REQUEST: {"ids": [[..], ..] prompts, "text"}; OUT.safetensors logits_<i>; OUT.json greedy tokens by its
+                                             cache, without and of the left-padded batch, ids of the text, keys that were missing or unexpected
+fla_oracle.py make FOLDER CONFIG.json        a random model of that configuration with a tokenizer, as FLA itself saves one
+Its kernels are Triton's and flash-attn's, for GPUs. The functions that launch them are replaced by plain float64 recurrences; with `own` its Triton
+kernels run as they are, in Triton's interpreter (minutes for more than a tiny model), and only flash-attn is replaced."""
 import json
+import os
 import sys
+
+if "own" in sys.argv:
+    os.environ["TRITON_INTERPRET"] = "1" # read when triton is imported
 
 import torch
 import torch.nn.functional as F
@@ -111,7 +116,21 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     return torch.cat([attend(q[a[n]:a[n + 1]], k[b[n]:b[n + 1]], v[b[n]:b[n + 1]], window_size) for n in range(len(a) - 1)])
 
 
-def import_fla():
+def interpret():
+    """What Triton 3.6's interpreter lacks: a driver to time variants with, and reading a loop's end from one-element arrays, as NumPy has forbidden."""
+    import triton.runtime.autotuner as autotuner
+    import triton.runtime.interpreter as interpreter
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched
+    autotuner.Autotuner._bench = lambda self, *args, **kwargs: [1.0, 1.0, 1.0]
+
+
+def import_fla(own=False):
     import fla.layers.attn as attn
     import fla.layers.gated_deltanet as layer
     import fla.models
@@ -120,17 +139,20 @@ def import_fla():
     import fla.modules.norm.fused_norm_gate as gated
     import fla.modules.norm.layernorm as norm
     import fla.modules.rotary.ops as rotary
+    attn.flash_attn_func, attn.flash_attn_varlen_func = flash_attn_func, flash_attn_varlen_func
+    if own:
+        interpret()
+        return fla.models
     norm.layer_norm_fwd, gated.layer_norm_gated_fwd = layer_norm_fwd, layer_norm_gated_fwd
     convolution.causal_conv1d_fwd, convolution.causal_conv1d_update = causal_conv1d_fwd, causal_conv1d_update
     activations.swiglu_fwd = lambda x, y, output_contiguous=False: F.silu(x) * y
     rotary.rotary_embedding_fwdbwd = rotary_embedding_fwdbwd
     layer.chunk_gated_delta_rule = layer.fused_recurrent_gated_delta_rule = delta_rule
-    attn.flash_attn_func, attn.flash_attn_varlen_func = flash_attn_func, flash_attn_varlen_func
     return fla.models
 
 
-def run(folder, request, out):
-    import_fla()
+def run(folder, request, out, own=None):
+    import_fla(own == "own")
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
     request = json.load(open(request))
@@ -150,12 +172,15 @@ def run(folder, request, out):
 
     with torch.no_grad():
         logits = {f"logits_{i}": model(ids).logits[0].contiguous() for i, ids in enumerate(prompts)}
-        answers = {name: [greedy(ids, torch.ones_like(ids), cache)[0] for ids in prompts] for name, cache in (("cached", True), ("uncached", False))}
-        longest = max(ids.shape[1] for ids in prompts)
-        left = [torch.zeros(1, longest - ids.shape[1], dtype=torch.long) for ids in prompts]
-        batch = torch.cat([torch.cat([pad, ids], 1) for pad, ids in zip(left, prompts)])
-        mask = torch.cat([torch.cat([pad, torch.ones_like(ids)], 1) for pad, ids in zip(left, prompts)])
-        answers["batch"] = greedy(batch, mask, True)
+        answers = {"cached": [greedy(ids, torch.ones_like(ids), True)[0] for ids in prompts]}
+        if not own:
+            answers["uncached"] = [greedy(ids, torch.ones_like(ids), False)[0] for ids in prompts]
+            generated = [model.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=0)[0, ids.shape[1]:].tolist() for ids in prompts]
+            answers["generate"] = [row[:row.index(1) + 1] if 1 in row else row for row in generated]
+            longest = max(ids.shape[1] for ids in prompts)
+            left = [torch.zeros(1, longest - ids.shape[1], dtype=torch.long) for ids in prompts]
+            mask = torch.cat([torch.cat([pad, torch.ones_like(ids)], 1) for pad, ids in zip(left, prompts)])
+            answers["batch"] = greedy(torch.cat([torch.cat([pad, ids], 1) for pad, ids in zip(left, prompts)]), mask, True)
     answers["text_ids"] = AutoTokenizer.from_pretrained(folder)(request["text"])["input_ids"]
     answers["class"], answers["eos"] = type(model).__name__, model.generation_config.eos_token_id
     answers["loading"] = sorted(str(key) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in loading[kind])
