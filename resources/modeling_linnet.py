@@ -2,10 +2,14 @@
 """A Transformer some of whose layers are Gated DeltaNet or windowed attention, in plain PyTorch; written by Linnet.
 
 Load with transformers.AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True). Softmax layers are the teacher's,
-untouched. Needs torch and transformers (>= 4.45) only.
+untouched. Needs torch and transformers (>= 4.45) only; on a GPU the kernels of flash-linear-attention are used where it is
+installed. LINNET_FLA=0 in the environment, or "fla": false under "linnet" in config.json, keeps to plain PyTorch.
 """
 
+import functools
+import importlib
 import math
+import os
 
 import torch
 import torch.nn.functional as F
@@ -117,10 +121,32 @@ def delta_rule(q, k, v, g, beta, S, chunk=64):
     return torch.cat(out, 2), S
 
 
+@functools.cache
+def fla_kernels():
+    try:  # found when first needed: importing it takes seconds
+        ops = importlib.import_module("fla.ops.gated_delta_rule")
+        return ops.chunk_gated_delta_rule, ops.fused_recurrent_gated_delta_rule
+    except (ImportError, AttributeError):
+        return None
+
+
+def fused_rule(x, config):
+    """FLA's kernel for x [B, T, hidden], or None: plain PyTorch. LINNET_FLA=1 asks for it on any device and in float32 too."""
+    wish = os.environ.get("LINNET_FLA", "")
+    if wish == "0" or not config.linnet.get("fla", True) or not (x.is_cuda or wish == "1") or fla_kernels() is None:
+        return None
+    chunk, step = fla_kernels()
+    if x.shape[1] == 1 and not torch.is_grad_enabled():  # it has no backward pass
+        return step
+    return chunk if x.dtype != torch.float32 or wish == "1" else None  # it multiplies in TF32
+
+
 class GatedDeltaNet(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config, layer):
         super().__init__()
-        self.heads, self.dim, self.eps = config.num_attention_heads, config.head_dim, config.rms_norm_eps
+        self.heads, self.dim = config.num_attention_heads, config.head_dim
+        self.eps = config.linnet.get("head_norm_eps", {}).get(str(layer), config.rms_norm_eps)
+        self.config = config
         width, hidden = self.heads * self.dim, config.hidden_size
         for name in ("q", "k", "v", "g"):
             setattr(self, f"{name}_proj", nn.Linear(hidden, width, bias=False))
@@ -142,17 +168,25 @@ class GatedDeltaNet(nn.Module):
         past = state["conv"] if state else u.new_zeros(B, u.shape[1], 3)
         u = torch.cat([past, u], 2)
         taps = torch.cat([self.q_conv1d.weight, self.k_conv1d.weight, self.v_conv1d.weight]).float()
-        y = F.silu(F.conv1d(u, taps, groups=u.shape[1])).view(B, 3, self.heads, self.dim, T).permute(1, 0, 2, 4, 3)
-        q, k, v = y[0], y[1], y[2]
-        q = q * torch.rsqrt(q.square().sum(-1, keepdim=True) + 1e-6) * self.dim ** -0.5
-        k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
-        g = (-self.A_log.float().exp() * F.softplus(self.a_proj(x).float() + self.dt_bias.float())).transpose(1, 2)
-        beta = self.b_proj(x).float().sigmoid().transpose(1, 2)
-        S = state["S"] if state else q.new_zeros(B, self.heads, self.dim, self.dim)
-        o, S = delta_rule(q, k, v, g, beta, S)
+        y = F.silu(F.conv1d(u, taps, groups=u.shape[1])).view(B, 3, self.heads, self.dim, T)
+        g = -self.A_log.float().exp() * F.softplus(self.a_proj(x).float() + self.dt_bias.float())
+        beta = self.b_proj(x).float().sigmoid()
+        S = state["S"] if state else None
+        rule = fused_rule(x, self.config)
+        if rule is not None:  # [B, T, H, D], gates [B, T, H], state [B, H, D, D] in float32
+            q, k, v = y.permute(1, 0, 4, 2, 3).to(x.dtype).contiguous()
+            o, S = rule(q=q, k=k, v=v, g=g, beta=beta, scale=self.dim ** -0.5, initial_state=S,
+                        output_final_state=state is not None, use_qk_l2norm_in_kernel=True)
+            o = o.float()
+        else:
+            q, k, v = y.permute(1, 0, 2, 4, 3)
+            q = q * torch.rsqrt(q.square().sum(-1, keepdim=True) + 1e-6) * self.dim ** -0.5
+            k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
+            S = q.new_zeros(B, self.heads, self.dim, self.dim) if S is None else S
+            o, S = delta_rule(q, k, v, g.transpose(1, 2), beta.transpose(1, 2), S)
+            o = o.transpose(1, 2)
         if state is not None:
             state["conv"], state["S"] = u[:, :, -3:], S
-        o = o.transpose(1, 2)
         o = o * torch.rsqrt(o.square().mean(-1, keepdim=True) + self.eps) * self.o_norm.weight.float()
         gate = F.silu(self.g_proj(x).float())
         return self.o_proj((o.reshape(B, T, -1) * gate).to(self.o_proj.weight.dtype))
@@ -177,7 +211,7 @@ class Block(nn.Module):
         window = meta.get("windows", {}).get(str(layer))
         linear = layer in meta["converted_layers"] and window is None
         self.mixer = "linear_attn" if linear else "self_attn"
-        setattr(self, self.mixer, GatedDeltaNet(config) if linear else Attention(config, window))
+        setattr(self, self.mixer, GatedDeltaNet(config, layer) if linear else Attention(config, window))
         if window is not None:
             self.register_buffer("sliding_window", torch.tensor(window, dtype=torch.float32))
         self.mlp = MLP(config)

@@ -1,6 +1,7 @@
 """Oracle of tst_export_fla: what flash-linear-attention's own GatedDeltaNetForCausalLM (its modules, config, loading and cache) makes of a folder on the CPU.
 fla_oracle.py FOLDER REQUEST.json OUT [own]  REQUEST: {"ids": [[..], ..] prompts, "text"}; OUT.safetensors logits_<i>; OUT.json greedy tokens by its
                                              cache, without and of the left-padded batch, ids of the text, keys that were missing or unexpected
+fla_oracle.py version                        fails where there is no FLA
 fla_oracle.py make FOLDER CONFIG.json        a random model of that configuration with a tokenizer, as FLA itself saves one
 Its kernels are Triton's and flash-attn's, for GPUs. The functions that launch them are replaced by plain float64 recurrences; with `own` its Triton
 kernels run as they are, in Triton's interpreter (minutes for more than a tiny model), and only flash-attn is replaced."""
@@ -205,4 +206,4 @@ def make(folder, config):
 
 
 if __name__ == "__main__":
-    make(*sys.argv[2:]) if sys.argv[1] == "make" else run(*sys.argv[1:])
+    {"make": make, "version": import_fla}.get(sys.argv[1], lambda *rest: run(sys.argv[1], *rest))(*sys.argv[2:])
