@@ -7,12 +7,12 @@
 #include "core/io/text_checks.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 
 namespace linnet::core {
 namespace {
+
+constexpr const char* kHybrid = "qwen35";
 
 // Typed reads of "<architecture>.<key>" that name file, key and value when they refuse.
 class ArchitectureKeys {
@@ -136,9 +136,9 @@ std::string dominantType(const GgufFile& file) {
 std::string architectureOf(const GgufFile& file) {
     const auto path = file.path().string();
     const auto& architecture = file.require<std::string>("general.architecture");
-    if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
+    if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3" && architecture != kHybrid)
         fail(ErrorCode::Unsupported,
-             path + ": architecture " + printable(architecture) + " is not supported; llama, qwen2 and qwen3 are",
+             path + ": architecture " + printable(architecture) + " is not supported; llama, qwen2, qwen3 and hybrids as qwen35 are",
              {{"file", path}, {"key", "general.architecture"}, {"found", architecture}});
     if (const auto* parts = file.find<std::int64_t>("split.count"); parts && *parts > 1)
         fail(ErrorCode::Unsupported,
@@ -148,12 +148,28 @@ std::string architectureOf(const GgufFile& file) {
     return architecture;
 }
 
+// What a hybrid was made from: ours say it, others are taken for what the architecture is.
+std::string hybridTeacher(const GgufFile& file) {
+    const auto* type = file.find<std::string>("linnet.teacher_type");
+    if (type && *type != "llama" && *type != "qwen2" && *type != "qwen3")
+        fail(ErrorCode::Unsupported, file.path().string() + ": metadata key linnet.teacher_type is " + printable(*type) + "; llama, qwen2 and qwen3 are supported",
+             {{"file", file.path().string()}, {"key", "linnet.teacher_type"}, {"found", *type}});
+    return type ? *type : "qwen3";
+}
+
+// A tensor of the first softmax layer, which need not be layer 0 in a hybrid.
+bool anyLayerHas(const GgufFile& file, const std::string& part) {
+    return std::ranges::any_of(file.tensors(), [&](const GgufTensor& tensor) { return tensor.name.starts_with("blk.") && tensor.name.ends_with("." + part); });
+}
+
 } // namespace
 
 ModelConfig ggufConfig(const GgufFile& file) {
     ModelConfig config;
-    config.modelType = architectureOf(file);
-    const ArchitectureKeys keys(file, config.modelType);
+    const auto architecture = architectureOf(file);
+    config.modelType = architecture == kHybrid ? hybridTeacher(file) : architecture;
+    const ArchitectureKeys keys(file, architecture);
+    keys.refuseIfSet("nextn_predict_layers", "layers that predict further tokens are not supported");
     keys.refuseIfSet("expert_count", "mixture-of-experts models are not supported");
     keys.refuseIfSet("attention.sliding_window", "sliding-window teachers are not supported");
     config.layers = keys.integer("block_count", kMostLayers);
@@ -185,51 +201,22 @@ ModelConfig ggufConfig(const GgufFile& file) {
     config.vocabSize = embedding->dims[1];
     config.tiedEmbeddings = !file.findTensor("output.weight");
     config.qkNorm = config.modelType == "qwen3";
-    config.qkvBias = file.findTensor("blk.0.attn_q.bias");
-    config.outputBias = file.findTensor("blk.0.attn_output.bias");
-    config.mlpBias = file.findTensor("blk.0.ffn_gate.bias");
+    config.qkvBias = anyLayerHas(file, "attn_q.bias");
+    config.outputBias = anyLayerHas(file, "attn_output.bias");
+    config.mlpBias = anyLayerHas(file, "ffn_gate.bias");
     config.storedDType = dominantType(file);
     readTokens(file, config);
     checkModelConfig(config, file.path().string());
     return config;
 }
 
-ModelConfig readGgufConfig(const std::filesystem::path& gguf) {
-    return ggufConfig(GgufFile(gguf));
+bool isGgufHybrid(const GgufFile& file) {
+    const auto* architecture = file.find<std::string>("general.architecture");
+    return architecture && *architecture == kHybrid;
 }
 
-std::optional<std::string> huggingFaceName(std::string_view ggufName, std::int64_t layers) {
-    using Pair = std::pair<std::string_view, std::string_view>;
-    constexpr std::array kWhole{Pair{"token_embd.weight", "model.embed_tokens.weight"},
-                                Pair{"output_norm.weight", "model.norm.weight"}, Pair{"output.weight", "lm_head.weight"}};
-    constexpr std::array kInLayer{
-        Pair{"attn_norm", "input_layernorm"},    Pair{"ffn_norm", "post_attention_layernorm"},
-        Pair{"attn_q", "self_attn.q_proj"},      Pair{"attn_k", "self_attn.k_proj"},
-        Pair{"attn_v", "self_attn.v_proj"},      Pair{"attn_output", "self_attn.o_proj"},
-        Pair{"attn_q_norm", "self_attn.q_norm"}, Pair{"attn_k_norm", "self_attn.k_norm"},
-        Pair{"ffn_gate", "mlp.gate_proj"},       Pair{"ffn_up", "mlp.up_proj"},
-        Pair{"ffn_down", "mlp.down_proj"},
-    };
-    for (const auto& [from, to] : kWhole)
-        if (ggufName == from)
-            return std::string(to);
-    if (!ggufName.starts_with("blk."))
-        return std::nullopt;
-    const auto rest = ggufName.substr(4);
-    std::int64_t layer = -1;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
-    const auto digits = static_cast<std::size_t>(end - rest.data());
-    if (error != std::errc{} || layer < 0 || layer >= layers || rest.substr(0, digits) != std::to_string(layer) ||
-        rest.substr(digits, 1) != ".")
-        return std::nullopt;
-    const auto part = rest.substr(digits + 1);
-    const auto dot = part.rfind('.');
-    if (dot == part.npos || (part.substr(dot) != ".weight" && part.substr(dot) != ".bias"))
-        return std::nullopt;
-    for (const auto& [from, to] : kInLayer)
-        if (part.substr(0, dot) == from)
-            return "model.layers." + std::to_string(layer) + "." + std::string(to) + std::string(part.substr(dot));
-    return std::nullopt;
+ModelConfig readGgufConfig(const std::filesystem::path& gguf) {
+    return ggufConfig(GgufFile(gguf));
 }
 
 } // namespace linnet::core

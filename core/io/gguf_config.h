@@ -1,18 +1,13 @@
-// The model configuration in a GGUF file's metadata, and Hugging Face's names for its tensors.
+// The model configuration in a GGUF file's metadata.
 #pragma once
 
 #include "core/io/gguf_reader.h"
 #include "core/io/model_config.h"
 
-#include <optional>
-#include <string>
-#include <string_view>
-
 namespace linnet::core {
 
-ModelConfig ggufConfig(const GgufFile& file); // Failure as readGgufConfig
-
-// blk.3.attn_q.weight -> model.layers.3.self_attn.q_proj.weight; nothing for names that no supported model has.
-std::optional<std::string> huggingFaceName(std::string_view ggufName, std::int64_t layers);
+// Failure as readGgufConfig. A hybrid's is that of the Qwen3 teacher that it was made from.
+ModelConfig ggufConfig(const GgufFile& file);
+bool isGgufHybrid(const GgufFile& file); // general.architecture is llama.cpp's qwen35
 
 } // namespace linnet::core

@@ -168,11 +168,12 @@ bool GgufWriter::write(const std::string& name, const float* values, std::size_t
     if (m_next == m_tensors.size() || m_tensors[m_next].name != name)
         misuse("tensor " + printable(name) + " came, expected " + (m_next == m_tensors.size() ? "none" : printable(m_tensors[m_next].name)));
     const auto& tensor = m_tensors[m_next];
-    if (const auto size = sizeOf(tensor); size->first != elements)
-        misuse("tensor " + printable(name) + " has " + std::to_string(elements) + " values, expected " + std::to_string(size->first));
-    bool exact = true;
-    std::size_t written = 0;
+    const auto [all, bytes] = *sizeOf(tensor);
+    const auto block = findGgufType(static_cast<std::uint32_t>(tensor.type))->blockElements;
+    if (elements > all - m_written || elements % block != 0)
+        misuse("tensor " + printable(name) + " gets " + std::to_string(m_written + elements) + " values, expected " + std::to_string(all));
     std::vector<std::byte> piece;
+    bool exact = true;
     for (std::size_t from = 0; from < elements; from += kPieceElements) { // a multiple of every block
         piece.clear();
         try {
@@ -183,11 +184,14 @@ bool GgufWriter::write(const std::string& name, const float* values, std::size_t
             throw;
         }
         m_file.append(piece.data(), piece.size());
-        written += piece.size();
     }
-    const std::string padding((kAlignment - written % kAlignment) % kAlignment, '\0');
+    m_written += elements;
+    if (m_written < all)
+        return exact;
+    const std::string padding((kAlignment - bytes % kAlignment) % kAlignment, '\0');
     m_file.append(padding.data(), padding.size());
     ++m_next;
+    m_written = 0;
     return exact;
 }
 

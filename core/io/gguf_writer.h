@@ -32,7 +32,8 @@ class GgufWriter {
 public:
     // Names, types and shapes are fixed first, then the data follows in that order. Failure{Internal} where they are not valid, Io and Disk.
     GgufWriter(const std::filesystem::path& file, const GgufMetadata& metadata, std::vector<GgufTensorToWrite> tensors);
-    // Row-major. Returns whether every value is stored bit for bit; Unsupported naming the tensor as encodeGguf.
+    // Row-major, whole or piece by piece (of whole blocks). Returns whether every value is stored bit for bit; Unsupported naming the tensor as
+    // encodeGguf.
     bool write(const std::string& name, const float* values, std::size_t elements);
     void finish(); // sync and rename; Internal if a tensor is missing
 
@@ -41,7 +42,7 @@ private:
 
     PartialFile m_file;
     std::vector<GgufTensorToWrite> m_tensors;
-    std::size_t m_next = 0; // the tensor that write expects
+    std::size_t m_next = 0, m_written = 0; // the tensor that write expects, and its elements that came already
 };
 
 } // namespace linnet::core
