@@ -8,6 +8,7 @@ installed. LINNET_FLA=0 in the environment, or "fla": false under "linnet" in co
 
 import functools
 import importlib
+import inspect
 import math
 import os
 
@@ -125,9 +126,13 @@ def delta_rule(q, k, v, g, beta, S, chunk=64):
 def fla_kernels():
     try:  # found when first needed: importing it takes seconds
         ops = importlib.import_module("fla.ops.gated_delta_rule")
-        return ops.chunk_gated_delta_rule, ops.fused_recurrent_gated_delta_rule
+        kernels = ops.chunk_gated_delta_rule, ops.fused_recurrent_gated_delta_rule
+        known = [inspect.signature(kernel).parameters for kernel in kernels]
     except (ImportError, AttributeError):
         return None
+    # the first releases had heads before tokens and no norm of q and k in the kernel
+    fits = all("use_qk_l2norm_in_kernel" in names and not (names["head_first"].default if "head_first" in names else False) for names in known)
+    return kernels if fits else None
 
 
 def fused_rule(x, config):

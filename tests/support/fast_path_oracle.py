@@ -1,6 +1,7 @@
 """Oracle of the hf folder's fast path (tst_export_fla): resources/modeling_linnet.py with FLA's kernels against itself in plain PyTorch, on the CPU.
 fast_path_oracle.py FOLDER REQUEST.json OUT.json   REQUEST: {"ids": [[..], ..] prompts}
 The step is FLA's own Triton kernel in Triton's interpreter. Its chunk kernels do not run there: FLA's reference recurrence stands in, behind their signature."""
+import functools
 import inspect
 import json
 import os
@@ -24,6 +25,7 @@ calls = []
 def recorded(name, real, compute):
     known = inspect.signature(real).parameters
 
+    @functools.wraps(real)
     def call(**given):
         assert set(given) <= set(known), f"{name} takes no {set(given) - set(known)}"
         q, k, v, g, beta, S = (given[key] for key in ("q", "k", "v", "g", "beta", "initial_state"))
