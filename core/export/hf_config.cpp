@@ -65,7 +65,7 @@ Json hfConfig(const Model& model, const std::string& dtype) {
     own.erase("rope_type"), own.erase("rope_theta");
     own["type"] = parameters["rope_type"], own["theta"] = parameters["rope_theta"];
     std::vector<std::int64_t> converted;
-    Json windows = Json::object();
+    Json windows = Json::object(), headNorms = Json::object();
     std::string mixer = "gated_delta_net";
     for (const auto& [layer, value] : model.mixers()) {
         converted.push_back(layer);
@@ -73,6 +73,8 @@ Json hfConfig(const Model& model, const std::string& dtype) {
             windows[std::to_string(layer)] = {value.window, value.sinks};
         else
             mixer = value.spec->name;
+        if (value.headNormEps > 0)
+            headNorms[std::to_string(layer)] = value.headNormEps;
     }
     if (mixer != "gated_delta_net")
         fail(ErrorCode::Unsupported, "export hf: mixer " + mixer + " is not in the modelling file yet", {{"value", mixer}});
@@ -88,6 +90,8 @@ Json hfConfig(const Model& model, const std::string& dtype) {
     }
     config["linnet"] = {{"teacher_type", c.modelType}, {"mixer", mixer}, {"converted_layers", converted}, {"windows", windows}, {"qk_norm", c.qkNorm},
                         {"qkv_bias", c.qkvBias}, {"output_bias", c.outputBias}, {"mlp_bias", c.mlpBias}, {"rope", own}};
+    if (!headNorms.empty())
+        config["linnet"]["head_norm_eps"] = headNorms;
     return config;
 }
 

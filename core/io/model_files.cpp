@@ -1,6 +1,8 @@
 #include "core/io/model_files.h"
 
 #include "core/base/result.h"
+#include "core/io/gguf_hybrid.h"
+#include "core/io/checkpoint_folder.h"
 #include "core/io/safetensors_source.h"
 
 namespace linnet::core {
@@ -44,6 +46,8 @@ ModelFiles openFolder(const fs::path& folder) {
 }
 
 ModelFiles openGgufFile(const fs::path& file) {
+    if (isGgufHybrid(file))
+        fail(ErrorCode::Unsupported, file.string() + " holds a hybrid (architecture qwen35), a model of softmax layers alone was expected", {{"file", file.string()}});
     ModelFiles files{file, readGgufConfig(file), openGguf(file), nullptr, {}};
     checkTeacherTensors(files.config, *files.weights);
     files.tokenizer = openGgufTokenizer(file);
@@ -69,6 +73,10 @@ ModelFiles withPath(ModelFiles (*open)(const fs::path&), const fs::path& path) {
 
 } // namespace
 
+std::string ModelFiles::hash() const {
+    return identity.empty() ? weights->hash() : identity;
+}
+
 ModelFiles openModelFiles(const fs::path& path) {
     std::error_code failed;
     if (fs::is_directory(path, failed))
@@ -77,9 +85,12 @@ ModelFiles openModelFiles(const fs::path& path) {
         missing(path, "there is no such file or folder; give a Hugging Face model folder or a .gguf file");
     if (path.extension() == ".gguf")
         return withPath(openGgufFile, path);
+    const bool pickled = path.extension() == ".pt" || path.extension() == ".pth" || path.extension() == ".bin";
     fail(ErrorCode::Unsupported,
          path.string() + " is neither a model folder nor a .gguf file" +
-             (path.extension() == ".safetensors" ? "; open the folder that holds it" : ""),
+             (path.extension() == ".safetensors" ? "; open the folder that holds it"
+              : pickled ? "; pickled weights can run code and are not read: save them as safetensors beside a config.json and open that folder: " + safetensorsLine(path.filename().string())
+                        : std::string()),
          {{"file", path.string()}});
 }
 

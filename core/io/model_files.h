@@ -19,6 +19,9 @@ struct ModelFiles {
     std::shared_ptr<const WeightSource> weights;
     std::shared_ptr<const Tokenizer> tokenizer;
     std::vector<std::string> warnings; // what a person should know, though the model opens: "lm_head.weight is ignored: ..."
+    std::string identity{};            // where more than `weights` makes the model (a run: its teacher's and its own); "" = weights->hash()
+
+    std::string hash() const;
 };
 
 // Reads headers, config and tokenizer, no weights; checks that every tensor that the config calls for is there, with the

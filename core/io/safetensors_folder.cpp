@@ -2,6 +2,7 @@
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/result.h"
+#include "core/io/checkpoint_folder.h"
 #include "core/io/hf_config.h"
 #include "core/io/model_files.h"
 #include "core/io/safetensors_source.h"
@@ -117,6 +118,13 @@ std::vector<SafetensorsFile> openShards(const fs::path& folder, const fs::path& 
     return files;
 }
 
+bool isPickledModel(const std::string& name) { // and none of what trainers keep of themselves
+    for (const char* other : {"optimizer", "scheduler", "scaler", "rng_state", "training_args"})
+        if (name.starts_with(other))
+            return false;
+    return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
+}
+
 [[noreturn]] void failWithoutWeights(const fs::path& folder) {
     std::string advice = "it has neither model.safetensors nor model.safetensors.index.json";
     std::error_code failed;
@@ -126,9 +134,10 @@ std::vector<SafetensorsFile> openShards(const fs::path& folder, const fs::path& 
             advice = "it holds an adapter (adapter_config.json); merge it into its base model first";
         else if (name.ends_with(".gguf"))
             advice = "open the file " + name + " in it instead";
-        else if (name.starts_with("pytorch_model") && name.ends_with(".bin"))
-            advice = "it has only pickled weights (" + name +
-                     "), which can run code and are not read; save the model as safetensors";
+        else if (name == "zero_to_fp32.py") // DeepSpeed's, beside its shards
+            advice = "its weights are DeepSpeed's shards; run \"python zero_to_fp32.py . . --safe_serialization\" in it";
+        else if (isPickledModel(name))
+            advice = "it has only pickled weights (" + name + "), which can run code and are not read; save them as safetensors, in that folder: " + safetensorsLine(name);
     }
     fail(ErrorCode::NotFound, folder.string() + ": no weights found: " + advice, {{"file", folder.string()}});
 }

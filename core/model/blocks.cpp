@@ -133,7 +133,7 @@ at::Tensor mixerStep(const Model& model, const LayerWeights& layer, const Mixer*
         return at::zeros_like(x);
     if (mixer && mixer->kind == Mixer::Kind::Linear) {
         LinearState* state = place.cache ? &place.cache->linear(place.layer) : nullptr;
-        return linearForward(*mixer->spec, model.linearShape(), mixer->linear, x, state);
+        return linearForward(*mixer->spec, model.linearShape(*mixer), mixer->linear, x, state);
     }
     return outputProjection(layer, attendedHeads(model, layer, mixer, x, place));
 }

@@ -113,6 +113,13 @@ LinearShape Model::linearShape() const {
     return {config().heads, config().headDim, config().hiddenSize, config().rmsNormEps};
 }
 
+LinearShape Model::linearShape(const Mixer& mixer) const {
+    LinearShape shape = linearShape();
+    if (mixer.headNormEps > 0)
+        shape.normEps = mixer.headNormEps;
+    return shape;
+}
+
 at::Tensor Model::embed(const at::Tensor& ids) const {
     return at::embedding(m_embedding, ids.to(m_device));
 }

@@ -40,6 +40,7 @@ struct Mixer {
     const MixerSpec* spec = nullptr; // Linear
     LinearLayer linear;              // Linear
     std::int64_t window = 64, sinks = 4; // SlidingWindow: a token sees the last `window` keys (itself included) and the first `sinks`
+    double headNormEps = 0;              // Linear: of o_norm, where another trainer's differs from the model's rms_norm_eps; 0: that
 };
 using Mixers = std::map<std::int64_t, Mixer>; // by layer; the others are softmax
 
@@ -53,11 +54,12 @@ public:
     at::ScalarType dtype() const { return m_dtype; }
     bool streamed() const { return m_streamed; }
     const Mixers& mixers() const { return m_mixers; } // of a student folder; empty for a teacher
-    std::string hash() const { return m_files.weights->hash(); }
+    std::string hash() const { return m_files.hash(); } // of teacher and converted layers
     const at::Tensor& head() const { return m_head; } // [V, hidden]
     // Resident, or read from the file now (streamed): hold it no longer than needed.
     std::shared_ptr<const LayerWeights> layer(std::int64_t index) const;
     LinearShape linearShape() const; // H, D, hidden, rms_norm_eps
+    LinearShape linearShape(const Mixer& mixer) const; // with the mixer's own eps
 
     at::Tensor embed(const at::Tensor& ids) const;         // [B, T] int64 -> [B, T, hidden]
     at::Tensor finalNorm(const at::Tensor& hidden) const;  // [.., hidden]
@@ -101,11 +103,13 @@ at::Tensor runBlock(const Model& model, const LayerWeights& layer, const Mixer* 
 
 // ---- whole forwards (core/model/forward.cpp) --------------------------------------------------------------------------------
 class Cache; // growing keys and values of softmax layers, states of linear layers (core/model/cache.h)
-// Final normed hidden states [B, T, hidden] of ids [B, T]. `mixers` replaces the model's own. Checks `control` in each layer.
+// Final normed hidden states [B, T, hidden] of ids [B, T]. `mixers` lies over the model's own. Checks `control` in each layer.
 at::Tensor forwardHidden(const Model& model, const Mixers& mixers, const at::Tensor& ids, const Control& control = {},
                          Cache* cache = nullptr);
 
 const Mixer* mixerAt(const Mixers& mixers, std::int64_t layer); // nullptr where softmax
+// What runs there: of `mixers`, else the model's own (a hybrid that further layers are converted of); nullptr where softmax.
+const Mixer* mixerAt(const Model& model, const Mixers& mixers, std::int64_t layer);
 
 // ---- students on disk (core/model/student_files.cpp) ------------------------------------------------------------------------
 // Tensors "model.layers.N.linear_attn.<name>" plus metadata {"mixer": spec name}; used by run folders and by exports alike.
@@ -117,5 +121,7 @@ std::set<std::int64_t> layersWith(const WeightSource& source, const std::string&
 void saveLinearLayers(const std::filesystem::path& file, const Mixers& mixers); // float32 safetensors, atomic
 Mixers loadLinearLayers(const WeightSource& source, const LinearShape& shape, at::Device device, at::ScalarType dtype,
                         const std::string& mixerName);
+struct OpenedModel; // core/model/opened_model.h
+Mixers mixersOf(const OpenedModel& opened, at::Device device, at::ScalarType dtype); // empty for a teacher
 
 } // namespace linnet::core

@@ -70,11 +70,10 @@ bool sharesWeights(const Speaker& speaker, const Model& teacher) {
 Result<SpeakerPtr> openSpeaker(const std::filesystem::path& path, const ModelPtr& teacher, const Control& control) {
     return guarded([&]() -> SpeakerPtr {
         const auto opened = openFiles(path);
-        const auto& c = opened.files.config;
         const bool separate = opened.student && opened.student != opened.files.weights; // a run: the converted layers only
-        if (separate && teacher->mixers().empty() && opened.files.weights->hash() == teacher->hash())
+        if (separate && opened.files.weights->hash() == teacher->hash())
             return std::make_shared<const Speaker>(
-                Speaker{teacher, loadLinearLayers(*opened.student, {c.heads, c.headDim, c.hiddenSize, c.rmsNormEps}, teacher->device(), teacher->dtype(), opened.mixer)});
+                Speaker{teacher, mixersOf(opened, teacher->device(), teacher->dtype())});
         if (!opened.student && opened.files.weights->hash() == teacher->hash())
             return speaker(teacher);
         RunOptions options;

@@ -3,6 +3,7 @@
 #include "core/model/model.h"
 
 #include "core/io/safetensors_writer.h"
+#include "core/model/opened_model.h"
 
 #include <charconv>
 #include <set>
@@ -121,6 +122,17 @@ Mixers loadLinearLayers(const WeightSource& source, const LinearShape& shape, at
         mixer.sinks = std::max<std::int64_t>(0, static_cast<std::int64_t>(numbers[1].item<float>()));
         mixers[layer] = std::move(mixer);
     }
+    return mixers;
+}
+
+Mixers mixersOf(const OpenedModel& opened, at::Device device, at::ScalarType dtype) {
+    if (!opened.student)
+        return {};
+    const auto& c = opened.files.config;
+    auto mixers = loadLinearLayers(*opened.student, {c.heads, c.headDim, c.hiddenSize, c.rmsNormEps}, device, dtype, opened.mixer);
+    for (const auto& [layer, eps] : opened.headNormEps)
+        if (const auto found = mixers.find(layer); found != mixers.end())
+            found->second.headNormEps = eps;
     return mixers;
 }
 
