@@ -1,5 +1,5 @@
 """Oracle of tst_export_fla: what flash-linear-attention's own GatedDeltaNetForCausalLM (its modules, config, loading and cache) makes of a folder on the CPU.
-fla_oracle.py FOLDER REQUEST.json OUT [own]  REQUEST: {"ids": [[..], ..] prompts, "text"}; OUT.safetensors logits_<i>; OUT.json greedy tokens by its
+fla_oracle.py FOLDER REQUEST.json OUT [own]  REQUEST: {"ids": [[..], ..] prompts, "text", "tokens" to make}; OUT.safetensors logits_<i>; OUT.json greedy tokens by its
                                              cache, without and of the left-padded batch, ids of the text, keys that were missing or unexpected
 fla_oracle.py version                        fails where there is no FLA
 fla_oracle.py make FOLDER CONFIG.json        a random model of that configuration with a tokenizer, as FLA itself saves one
@@ -117,8 +117,13 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     return torch.cat([attend(q[a[n]:a[n + 1]], k[b[n]:b[n + 1]], v[b[n]:b[n + 1]], window_size) for n in range(len(a) - 1)])
 
 
+class Index(int):
+    def to(self, dtype):
+        return self
+
+
 def interpret():
-    """What Triton 3.6's interpreter lacks: a driver to time variants with, and reading a loop's end from one-element arrays, as NumPy has forbidden."""
+    """What Triton 3.6's interpreter lacks: a driver to time variants with, loop ends from one-element arrays (NumPy refuses them), loop indices with .to()."""
     import triton.runtime.autotuner as autotuner
     import triton.runtime.interpreter as interpreter
     patch = interpreter._patch_lang_tensor
@@ -129,6 +134,8 @@ def interpret():
 
     interpreter._patch_lang_tensor = patched
     autotuner.Autotuner._bench = lambda self, *args, **kwargs: [1.0, 1.0, 1.0]
+    import fla.ops.common.chunk_delta_h as chunks
+    chunks.range = lambda *ends: map(Index, range(*map(int, ends)))
 
 
 def import_fla(own=False):
@@ -164,7 +171,7 @@ def run(folder, request, out, own=None):
     def greedy(ids, mask, cache):
         """By FLA's cache or without; not by generate(), which since transformers 5.2x hands the cache over under a name that FLA 0.6 does not know."""
         new, past, text = [], None, ids
-        for _ in range(20):
+        for _ in range(request["tokens"]):
             result = model(text if past is None else text[:, -1:], attention_mask=mask, past_key_values=past, use_cache=cache)
             past = result.past_key_values if cache else None
             new.append(result.logits[:, -1].argmax(-1, keepdim=True))
@@ -176,7 +183,7 @@ def run(folder, request, out, own=None):
         answers = {"cached": [greedy(ids, torch.ones_like(ids), True)[0] for ids in prompts]}
         if not own:
             answers["uncached"] = [greedy(ids, torch.ones_like(ids), False)[0] for ids in prompts]
-            generated = [model.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=0)[0, ids.shape[1]:].tolist() for ids in prompts]
+            generated = [model.generate(ids, max_new_tokens=request["tokens"], do_sample=False, pad_token_id=0)[0, ids.shape[1]:].tolist() for ids in prompts]
             answers["generate"] = [row[:row.index(1) + 1] if 1 in row else row for row in generated]
             longest = max(ids.shape[1] for ids in prompts)
             left = [torch.zeros(1, longest - ids.shape[1], dtype=torch.long) for ids in prompts]
