@@ -26,6 +26,7 @@ struct Format {
 };
 const Format& formatOf(const std::string& name); // throws Usage
 
+const ExportChoice& choiceOf(const ModelInfo& info, const std::string& format); // of info.exports; throws Usage for a name that is none
 // Throws Unsupported with the reason of exportChoice where the model can't be said in the format, or only with a lift that was not asked for.
 void requireExpressible(const WriteJob& job);
 

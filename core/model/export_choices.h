@@ -28,7 +28,8 @@ struct ExportChoice {
 };
 
 extern const std::vector<std::string> kExportFormats; // in the order that tables have
-// `layerKinds` as ModelInfo has them ("softmax", "gated_delta_net", "sliding_window", ...).
+inline constexpr const char* kWindowWithoutSinks = "sliding_window without sinks";
+// `layerKinds` as ModelInfo has them ("softmax", "gated_delta_net", "sliding_window", ...), but that windows without sinks are told apart.
 std::vector<ExportChoice> exportChoices(const ModelConfig& config, const std::vector<std::string>& layerKinds);
 ExportChoice exportChoice(const std::string& format, const ModelConfig& config, const std::vector<std::string>& layerKinds); // throws Usage for a name that is none
 

@@ -233,7 +233,7 @@ private Q_SLOTS:
         QVERIFY(!result && result.error().code == ErrorCode::Usage && messageOf(result).contains("occupied"));
         QCOMPARE(readTextFile(out / "mine.txt"), std::string("mine"));
         QCOMPARE(std::distance(fs::directory_iterator(out), fs::directory_iterator()), std::ptrdiff_t(1));
-        for (const char* format : {"qwen3.5", "gguf", "fla"}) {
+        for (const char* format : {"qwen3.5", "gguf"}) {
             result = exportModel(run, at("format"), {format, "f32", true}, kOnCpu);
             QVERIFY(!result && result.error().code == ErrorCode::Unsupported && messageOf(result).contains(format));
         }
