@@ -3,6 +3,8 @@
 #include "app/models/command_lines.h"
 #include "app/models/session.h"
 #include "core/base/files.h"
+#include "core/export/dtypes.h"
+#include "core/export/load_lines.h"
 #include "widgets/theme.h"
 
 #include <QCheckBox>
@@ -17,8 +19,6 @@
 #include <QGuiApplication>
 #include <QHBoxLayout>
 #include <QHeaderView>
-#include <QJsonDocument>
-#include <QJsonValue>
 #include <QLabel>
 #include <QLineEdit>
 #include <QLocale>
@@ -45,20 +45,33 @@ QString bytes(std::uint64_t count) {
 }
 
 QString formatName(const std::string& format) {
-    return format == "hf" ? ExportPage::tr("Hugging Face folder") : format == "qwen3.5" ? ExportPage::tr("Qwen3.5 dense") : format == "gguf" ? QStringLiteral("GGUF") : format == "fla" ? QStringLiteral("flash-linear-attention") : QString::fromStdString(format);
+    static const std::map<std::string, QString> names{{"hf", ExportPage::tr("Hugging Face folder")}, {"qwen3.5", ExportPage::tr("Qwen3.5 dense")}, {"gguf", QStringLiteral("GGUF")},
+                                                      {"fla", QStringLiteral("flash-linear-attention")}, {"adapter", ExportPage::tr("Adapter")}, {"bundle", ExportPage::tr("Training bundle")}};
+    const auto found = names.find(format);
+    return found == names.end() ? QString::fromStdString(format) : found->second;
+}
+
+QString dtypeName(const std::string& dtype) {
+    return dtype == "f32"    ? ExportPage::tr("f32 (the student's own values)")
+           : dtype == "q8_0" ? ExportPage::tr("q8_0 (about a quarter of the size, quantised)")
+                             : ExportPage::tr("%1 (half the size, rounded)").arg(QString::fromStdString(dtype));
+}
+
+QString fidelity(core::Fidelity value) {
+    return QString::fromLatin1(core::fidelityName(value));
 }
 
 } // namespace
 
-QString loadLines(const QString& folder, const std::string& format) {
-    auto array = QString::fromUtf8(QJsonDocument::fromVariant(QStringList{folder}).toJson(QJsonDocument::Compact)); // ["..."]: a Python string too
-    const auto quoted = array.mid(1, array.size() - 2);
-    const auto arguments = format == "hf" ? quoted + QStringLiteral(", trust_remote_code=True") : quoted; // its modelling file is in the folder
-    return QStringLiteral("from transformers import AutoModelForCausalLM, AutoTokenizer\n"
-                          "model = AutoModelForCausalLM.from_pretrained(%1)\n"
-                          "tokenizer = AutoTokenizer.from_pretrained(%1)\n\n")
-               .arg(arguments) +
-           Commands::line({QStringLiteral("generate"), folder, QStringLiteral("--prompt"), QStringLiteral("The invention of the printing press")}) + QLatin1Char('\n');
+QString loadText(const core::ExportReport& report) {
+    std::string gguf;
+    for (const auto& file : report.files)
+        if (file.ends_with(".gguf"))
+            gguf = file;
+    QStringList blocks;
+    for (const auto& lines : core::loadLines(report.format, report.folder.string(), gguf))
+        blocks << QStringLiteral("# %1\n%2").arg(QString::fromStdString(lines.runtime), QString::fromStdString(lines.text));
+    return blocks.join(QLatin1Char('\n'));
 }
 
 // ---- 1 what ---------------------------------------------------------------------------------------------------------------------
@@ -78,22 +91,23 @@ ExportWhatPage::ExportWhatPage(ExportWizard* wizard) : ExportPage(wizard) {
     m_formats = new QTableWidget(0, 4);
     m_formats->setObjectName(QStringLiteral("formatTable"));
     m_formats->setAccessibleName(tr("Formats"));
-    m_formats->setHorizontalHeaderLabels({tr("format"), tr("now"), tr("exact"), tr("what to know")});
+    m_formats->setHorizontalHeaderLabels({tr("format"), tr("float32"), tr("16 bits"), tr("why")});
     m_formats->verticalHeader()->hide();
     m_formats->setSelectionBehavior(QAbstractItemView::SelectRows);
     m_formats->setSelectionMode(QAbstractItemView::SingleSelection);
     m_formats->setEditTriggers(QAbstractItemView::NoEditTriggers);
     m_formats->setTabKeyNavigation(false);
     m_formats->setWordWrap(true);
-    for (int column = 0; column < 3; ++column)
-        m_formats->horizontalHeader()->setSectionResizeMode(column, QHeaderView::ResizeToContents);
+    m_formats->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+    for (const int column : {1, 2}) // the longest of their words takes two lines
+        m_formats->setColumnWidth(column, fontMetrics().horizontalAdvance(QStringLiteral("exact up to bf16 MM")));
     m_formats->horizontalHeader()->setSectionResizeMode(3, QHeaderView::Stretch);
     m_formats->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
     m_dtype = new QComboBox;
     m_dtype->setObjectName(QStringLiteral("dtypeCombo"));
-    m_dtype->addItem(tr("f32 (the student's own values)"), QStringLiteral("f32"));
-    m_dtype->addItem(tr("bf16 (half the size, rounded)"), QStringLiteral("bf16"));
-    m_dtype->addItem(tr("f16 (half the size, rounded)"), QStringLiteral("f16"));
+    m_lift = new QCheckBox(tr("&Lift: larger heads where the format needs them"));
+    m_lift->setObjectName(QStringLiteral("liftCheck"));
+    m_cost = wrapped("liftCost");
     m_tokenizer = wrapped("tokenizerLabel");
     auto* form = new QFormLayout;
     form->addRow(tr("&Run"), m_run);
@@ -103,6 +117,12 @@ ExportWhatPage::ExportWhatPage(ExportWizard* wizard) : ExportPage(wizard) {
     auto* layout = new QVBoxLayout(this);
     layout->addLayout(form);
     layout->addWidget(m_formats, 1);
+    layout->addWidget(m_lift);
+    layout->addWidget(m_cost);
+    connect(m_lift, &QCheckBox::toggled, this, [this](bool on) {
+        plan().options.lift = on;
+        Q_EMIT completeChanged();
+    });
     connect(m_run, &QComboBox::currentIndexChanged, this, [this] {
         m_wizard->setRun(m_run->currentData().toString());
         showStudent({});
@@ -131,26 +151,30 @@ void ExportWhatPage::showStudent(const QString& error) {
             parts << tr("%1 %2").arg(count).arg(QString::fromStdString(kind));
         parts << (kept.isEmpty() ? tr("no softmax") : tr("%1 softmax (%2)").arg(kept.size()).arg(kept.join(QStringLiteral(", "))));
         m_layers->setText(parts.join(QStringLiteral(", ")));
-        m_tokenizer->setText(tr("%1, %2 tokens: tokenizer.json and tokenizer_config.json are written beside the weights").arg(QString::fromStdString(info->tokenizerType)).arg(info->tokenizerVocabSize));
-        m_formats->setRowCount(static_cast<int>(info->exports.size()));
-        int chosen = -1;
-        for (int row = 0; row < m_formats->rowCount(); ++row) {
-            const auto& choice = info->exports[static_cast<std::size_t>(row)];
-            const QStringList cells{formatName(choice.format), choice.available() ? tr("yes") : tr("no"), choice.exact() ? tr("yes") : tr("no"), QString::fromStdString(choice.reason)};
-            for (int column = 0; column < cells.size(); ++column) {
-                auto* item = new QTableWidgetItem(cells[column]);
-                item->setToolTip(cells.back());
-                if (!choice.available())
-                    item->setFlags(Qt::NoItemFlags);
-                m_formats->setItem(row, column, item);
-            }
-            if (choice.available() && (chosen < 0 || choice.format == plan().options.format))
-                chosen = row;
-        }
-        if (chosen >= 0)
-            m_formats->selectRow(chosen);
+        fillFormats(info->exports);
     }
+    showFormat();
     Q_EMIT completeChanged();
+}
+
+void ExportWhatPage::fillFormats(const std::vector<core::ExportChoice>& choices) {
+    m_formats->setRowCount(static_cast<int>(choices.size()));
+    int chosen = -1;
+    for (int row = 0; row < m_formats->rowCount(); ++row) {
+        const auto& choice = choices[static_cast<std::size_t>(row)];
+        const QStringList cells{formatName(choice.format), fidelity(choice.fidelity), fidelity(choice.in16Bits), QString::fromStdString(choice.reason)};
+        for (int column = 0; column < cells.size(); ++column) {
+            auto* item = new QTableWidgetItem(cells[column]);
+            item->setToolTip(cells.back());
+            if (!choice.available())
+                item->setFlags(Qt::NoItemFlags);
+            m_formats->setItem(row, column, item);
+        }
+        if (choice.available() && (chosen < 0 || choice.format == plan().options.format))
+            chosen = row;
+    }
+    if (chosen >= 0)
+        m_formats->selectRow(chosen);
 }
 
 void ExportWhatPage::chooseFormat() {
@@ -161,11 +185,42 @@ void ExportWhatPage::chooseFormat() {
             plan().folder.clear(); // its proposal names the format
         plan().options.format = format;
     }
+    showFormat();
     Q_EMIT completeChanged();
 }
 
+const core::ExportChoice* ExportWhatPage::chosen() const {
+    if (plan().student)
+        for (const auto& choice : plan().student->exports)
+            if (choice.format == plan().options.format)
+                return &choice;
+    return nullptr;
+}
+
+void ExportWhatPage::showFormat() {
+    const auto& format = plan().options.format;
+    const auto* choice = chosen();
+    const bool lifts = choice && choice->fidelity == core::Fidelity::Lifted;
+    m_lift->setVisible(lifts);
+    m_cost->setVisible(lifts);
+    m_cost->setText(lifts ? QString::fromStdString(choice->reason) : QString());
+    plan().options.lift = lifts && m_lift->isChecked();
+    const QSignalBlocker quiet(m_dtype);
+    m_dtype->clear();
+    const auto dtypes = choice && choice->available() ? core::exportDTypes(format) : std::vector<std::string>{"f32"};
+    for (const auto& dtype : dtypes)
+        m_dtype->addItem(dtypeName(dtype), QString::fromStdString(dtype));
+    m_dtype->setCurrentIndex(std::max(0, m_dtype->findData(QString::fromStdString(plan().options.dtype))));
+    plan().options.dtype = m_dtype->currentData().toString().toStdString();
+    if (const auto& info = plan().student) {
+        const auto where = format == "gguf" ? tr("in the file, with its chat template") : format == "adapter" ? tr("the teacher's, not written") : tr("tokenizer.json and tokenizer_config.json are written beside the weights");
+        m_tokenizer->setText(tr("%1, %2 tokens: %3").arg(QString::fromStdString(info->tokenizerType)).arg(info->tokenizerVocabSize).arg(where));
+    }
+}
+
 bool ExportWhatPage::isComplete() const {
-    return plan().student && std::ranges::any_of(plan().student->exports, [this](const core::ExportChoice& c) { return c.available() && c.format == plan().options.format; });
+    const auto* choice = chosen();
+    return choice && choice->available() && (choice->fidelity != core::Fidelity::Lifted || plan().options.lift);
 }
 
 // ---- 2 where --------------------------------------------------------------------------------------------------------------------
@@ -361,16 +416,18 @@ void ExportWritePage::exported(const core::ExportReport& report) {
     }
     m_bar->hide();
     m_state->setText(tr("<b>Written to %1</b>: %2 in %3 files, %4")
-                         .arg(plan().folder.toHtmlEscaped(), bytes(static_cast<std::uint64_t>(size)), QString::number(files.size()), report.exact ? tr("exact") : tr("values rounded")));
+                         .arg(plan().folder.toHtmlEscaped(), bytes(static_cast<std::uint64_t>(size)), QString::number(files.size()), report.exact ? tr("every value bit for bit") : tr("values rounded")));
     const auto& p = report.parity;
-    QString text = files.join(QStringLiteral(", "));
+    QString text = files.join(QStringLiteral(", ")) + tr("<br><br>Fidelity: %1.").arg(QString::fromStdString(report.fidelity));
+    for (const auto& note : report.notes)
+        text += QStringLiteral("<br>") + QString::fromStdString(note).toHtmlEscaped();
     if (report.verified)
         text += tr("<br><br>Reloaded and compared over %1 tokens: logits differ by %2 at most, %3 on average; KL %4 nats, top-1 agreement %5; %6 of %7 greedy tokens are the same.")
                     .arg(p.tokens).arg(p.maxAbsLogit, 0, 'g', 3).arg(p.meanAbsLogit, 0, 'g', 3).arg(p.meanKl, 0, 'g', 3).arg(p.top1Agreement, 0, 'f', 4).arg(p.greedySame).arg(p.greedyTokens);
     else
         text += tr("<br><br>It was not read back: <tt>linnet-cli verify</tt> does it later.");
     m_result->setText(text);
-    m_load->setPlainText(loadLines(plan().folder, report.format));
+    m_load->setPlainText(loadText(report));
     for (QWidget* widget : {static_cast<QWidget*>(m_load), static_cast<QWidget*>(m_open), static_cast<QWidget*>(m_copy)})
         widget->show();
     setSubTitle(tr("The folder is complete: it can be moved, copied and loaded."));

@@ -25,7 +25,7 @@ protected:
     ExportWizard* m_wizard;
 };
 
-class ExportWhatPage : public ExportPage { // run, format, dtype, tokenizer
+class ExportWhatPage : public ExportPage { // run, format, dtype, lift, tokenizer
     Q_OBJECT
 public:
     explicit ExportWhatPage(ExportWizard* wizard);
@@ -33,9 +33,13 @@ public:
 
 private:
     void showStudent(const QString& error);
+    const core::ExportChoice* chosen() const; // of the plan's format, where the student is known
+    void fillFormats(const std::vector<core::ExportChoice>& choices);
     void chooseFormat();
+    void showFormat(); // values, tokenizer and lift are the format's
     QComboBox *m_run, *m_dtype;
-    QLabel *m_layers, *m_tokenizer;
+    QCheckBox* m_lift;
+    QLabel *m_layers, *m_tokenizer, *m_cost;
     QTableWidget* m_formats;
 };
 
@@ -83,7 +87,7 @@ private:
     QPushButton *m_open, *m_copy;
 };
 
-// How transformers loads it, and how linnet-cli does: ready to paste.
-QString loadLines(const QString& folder, const std::string& format);
+// How each runtime loads it, and how linnet-cli does: ready to paste.
+QString loadText(const core::ExportReport& report);
 
 } // namespace linnet::app

@@ -36,9 +36,9 @@ ExportWizard::ExportWizard(Session* session, const QString& run, QWidget* parent
     addPage(new ExportWherePage(this));
     addPage(new ExportVerifyPage(this));
     addPage(new ExportWritePage(this));
-    setMinimumSize(620, 480);
+    setMinimumSize(720, 520);
     connect(this, &QWizard::customButtonClicked, this, [this] {
-        const auto folder = m_plan.folder.isEmpty() ? freeExportName(m_plan.run + QStringLiteral("-hf")) : m_plan.folder;
+        const auto folder = m_plan.folder.isEmpty() ? freeExportName(m_plan.run + QLatin1Char('-') + QString::fromStdString(m_plan.options.format)) : m_plan.folder;
         CommandMenu::copy(m_session, Commands::exporting(m_plan.run, folder, m_plan.options));
     });
     connect(this, &QWizard::currentIdChanged, this, [this] { setWriting(m_writing, m_written); }); // QWizard has enabled Back

@@ -132,7 +132,7 @@ Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, c
         report.files = std::move(written.files);
         report.exact = written.exact;
         report.notes = std::move(written.notes);
-        const auto choice = exportChoice(options.format, info.config, info.layerKinds);
+        const auto& choice = choiceOf(info, options.format);
         report.fidelity = fidelityName(options.dtype == "f32" ? choice.fidelity : choice.in16Bits);
         writeParity(*model, partial.folder, control);
         auto origin = provenanceOf(*model, student);
@@ -163,8 +163,9 @@ Result<ExportReport> verifyExport(const fs::path& folder, const RunOptions& run,
         report.folder = folder;
         report.hashes = checkHashes(folder, control);
         takeOrigin(folder, report);
-        for (const auto& entry : fs::directory_iterator(folder))
-            report.files.push_back(entry.path().filename().string());
+        for (const auto& entry : fs::recursive_directory_iterator(folder))
+            if (entry.is_regular_file())
+                report.files.push_back(entry.path().lexically_relative(folder).string());
         std::sort(report.files.begin(), report.files.end());
         report.bytes = bytesOf(folder);
         report.parity = compareParity(*orFail(openModel(folder, inFloat32(run), control)), folder, control);

@@ -1,12 +1,13 @@
 // What an export takes on the disk, before anything is written: an upper bound that is near.
 #include "core/export/export.h"
+#include "core/io/head_lift.h"
 
 namespace linnet::core {
 namespace {
 
-std::uint64_t elementBytes(std::uint64_t elements, const std::string& dtype) {
-    if (dtype == "q8_0")
-        return elements * 34 / 32; // blocks of 32 with a scale in f16
+std::uint64_t elementBytes(std::uint64_t elements, const std::string& dtype, std::int64_t row) {
+    if (dtype == "q8_0" && row % 32 == 0)
+        return elements * 34 / 32; // blocks of 32 with a scale in f16; other rows stay f16
     return elements * (dtype == "f32" ? 4 : 2);
 }
 
@@ -20,7 +21,7 @@ std::uint64_t exportBytes(const ModelInfo& student, const ExportOptions& options
         linear += kind != "softmax" && kind != "sliding_window" && kind != "bypass";
         kept += kind == "softmax";
     }
-    const auto width = static_cast<std::uint64_t>(c.heads * c.headDim), keys = static_cast<std::uint64_t>(c.kvHeads * c.headDim), hidden = static_cast<std::uint64_t>(c.hiddenSize),
+    const auto width = static_cast<std::uint64_t>(c.heads * c.headDim), hidden = static_cast<std::uint64_t>(c.hiddenSize),
                heads = static_cast<std::uint64_t>(c.heads), vocab = static_cast<std::uint64_t>(c.vocabSize);
     // a linear layer: five square projections, two to the heads, taps, vectors
     const std::uint64_t layer = 5 * width * hidden + 2 * heads * hidden + 13 * width + 2 * heads;
@@ -28,14 +29,20 @@ std::uint64_t exportBytes(const ModelInfo& student, const ExportOptions& options
     if (format != "adapter")
         elements += static_cast<std::uint64_t>(student.parameters);
     if (format == "qwen3.5" || format == "gguf")
-        elements += kept * (options.lift ? (4 * width + 2 * keys) * hidden : width * hidden); // rows of the output gate; heads of twice the size
+        elements += kept * width * hidden; // rows of the output gate
+    if (format == "qwen3.5" && options.lift && !c.qkNorm) { // padded heads: q with its gate, k, v, o
+        const auto more = static_cast<std::uint64_t>(liftedHeadDim(c.headDim) - c.headDim);
+        elements += kept * (3 * heads + 2 * static_cast<std::uint64_t>(c.kvHeads)) * more * hidden;
+    }
     if (c.tiedEmbeddings && (format == "fla" || format == "qwen3.5"))
         elements += vocab * hidden; // lm_head beside the embedding
     std::uint64_t beside = (16 << 20) + 8 * vocab * 4; // tokenizer, code, parity file
+    if (format == "gguf" && !c.qkNorm)
+        beside += kept * (width + static_cast<std::uint64_t>(c.kvHeads * c.headDim)) * hidden * 4; // q and k there keep more bits than the rest
     std::error_code failed;
     if (const auto samples = std::filesystem::file_size(student.path / "samples.safetensors", failed); format == "bundle" && !failed)
         beside += 2 * samples; // the tokenised data, in integers of twice the size
-    return elementBytes(elements, options.dtype) + beside;
+    return elementBytes(elements, options.dtype, c.hiddenSize) + beside;
 }
 
 } // namespace linnet::core

@@ -24,7 +24,9 @@ bool copiedFromTeacher(const TensorInfo& info, const Model& model) {
     return !replaced(info.name, model) && info.name.find(std::string(".") + kLinearModule + ".") == info.name.npos && !info.name.ends_with(".sliding_window");
 }
 
-std::vector<PlannedTensor> plannedTensors(const Model& model, const std::string& type) {
+} // namespace
+
+std::vector<PlannedTensor> hfPlan(const Model& model, const std::string& type) {
     std::vector<PlannedTensor> plan;
     for (const auto& info : model.files().weights->tensors())
         if (copiedFromTeacher(info, model))
@@ -32,8 +34,6 @@ std::vector<PlannedTensor> plannedTensors(const Model& model, const std::string&
     planConvertedLayers(model, type, plan);
     return plan;
 }
-
-} // namespace
 
 std::vector<std::string> writeRunFiles(const WriteJob& job) {
     std::vector<std::string> files;
@@ -79,7 +79,9 @@ WrittenFolder writeHfFolder(const WriteJob& job, const Control& control) {
     WrittenFolder written{writeBesideWeights(job, config), true, {}};
     writeFileAtomically(job.folder / "modeling_linnet.py", kModelingPython);
     written.files.push_back("modeling_linnet.py");
-    writeTensors(job, plannedTensors(job.model, storedTypeName(job.options.dtype)), written, control);
+    if (std::ranges::any_of(job.model.mixers(), [](const auto& entry) { return entry.second.kind == Mixer::Kind::Linear; }))
+        written.notes.push_back("On a GPU the modelling file takes the kernels of flash-linear-attention where that is installed; LINNET_FLA=0 in the environment keeps it to plain PyTorch.");
+    writeTensors(job, hfPlan(job.model, storedTypeName(job.options.dtype)), written, control);
     return written;
 }
 

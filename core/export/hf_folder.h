@@ -1,7 +1,7 @@
 // The self-contained Hugging Face folder: config with auto_map, our modelling file, weights, tokenizer, recipe, report, card.
 #pragma once
 
-#include "core/export/format.h"
+#include "core/export/tensor_plan.h"
 
 namespace linnet::core {
 
@@ -9,6 +9,7 @@ extern const char* const kModelingPython; // resources/modeling_linnet.py, compi
 
 Json ropeParameters(const ModelConfig& config);              // as transformers 5 has them
 void addCommonKeys(Json& config, const Model& model, const std::string& dtype); // sizes, dtype and end tokens, alike in all of transformers' classes
+std::vector<PlannedTensor> hfPlan(const Model& model, const std::string& type); // every tensor of the folder, stored as "F32" or another
 Json hfConfig(const Model& model, const std::string& dtype); // config.json; throws Unsupported where it can't be expressed
 std::vector<std::string> writeRunFiles(const WriteJob& job); // recipe and report of a run, where it has them; returns their names
 // config.json, tokenizer, generation config, recipe and report of a run; returns their names. The card comes last, from exportModel.

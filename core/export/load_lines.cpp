@@ -43,9 +43,11 @@ std::vector<LoadLines> loadLines(const std::string& format, const std::string& f
         lines.push_back({"Ollama", "bash", "printf 'FROM %s\\n' " + file + " > Modelfile\nollama create my-hybrid -f Modelfile\nollama run my-hybrid\n"});
         lines.push_back({"LM Studio", "bash", "lms import " + file + "\n"});
     }
+    if (format == "bundle")
+        lines.push_back({"Taylor-Calibrate", "bash", "TAYLOR_CALIBRATE=CLONE TEACHER=TEACHER " + shell + "/run.sh\n"});
     if (format == "adapter")
         lines.push_back({"Linnet", "bash", "linnet-cli generate " + shell + " --teacher TEACHER --prompt " + kPrompt + "\n"});
-    else if (format != "bundle")
+    else
         lines.push_back({"Linnet", "bash", "linnet-cli generate " + shell + " --prompt " + kPrompt + "\n"});
     return lines;
 }

@@ -129,7 +129,7 @@ TeacherOrigin teacherOrigin(const fs::path& teacher, const std::string& hash) {
 
 Provenance provenanceOf(const Model& model, const fs::path& student) {
     Provenance result;
-    result.teacher = fs::exists(student / kExportFile) ? readProvenance(student).teacher : teacherOrigin(model.files().path, model.hash());
+    result.teacher = fs::exists(student / kExportFile) ? readProvenance(student).teacher : teacherOrigin(model.files().path, model.files().weights->hash());
     result.studentHash = studentHash(model, result.teacher.hash);
     if (fs::exists(student / "recipe.json"))
         if (const auto recipe = readRecipe(student / "recipe.json"); recipe)

@@ -90,13 +90,47 @@ private Q_SLOTS:
             const auto& choice = info.exports[std::size_t(row)];
             QCOMPARE(formats->item(row, 0)->flags().testFlag(Qt::ItemIsEnabled), choice.available());
             QCOMPARE(formats->item(row, 3)->text(), QString::fromStdString(choice.reason)); // why, or why not
-            QCOMPARE(formats->item(row, 2)->text(), choice.exact() ? QStringLiteral("yes") : QStringLiteral("no"));
+            QCOMPARE(formats->item(row, 1)->text(), QString::fromLatin1(core::fidelityName(choice.fidelity)));
+            QCOMPARE(formats->item(row, 2)->text(), QString::fromLatin1(core::fidelityName(choice.in16Bits)));
         }
         QCOMPARE(formats->currentRow(), 0); // hf: the one that there is
         QCOMPARE(find<QLabel>("layersLabel")->text(), QStringLiteral("2 gated_delta_net, 2 softmax (0, 2)"));
         QVERIFY(info.tokenizerVocabSize > 200 && find<QLabel>("tokenizerLabel")->text().contains(QStringLiteral("%1 tokens").arg(info.tokenizerVocabSize)));
         QVERIFY(canGoOn());
         shoot(*m_wizard, QStringLiteral("export-1-what"));
+    }
+
+    void eachFormatHasItsOwnChoices() {
+        begin(m_tiny.run());
+        auto* formats = find<QTableWidget>("formatTable");
+        auto* dtypes = find<QComboBox>("dtypeCombo");
+        auto* lift = find<QCheckBox>("liftCheck");
+        const auto info = core::orFail(core::readModelInfo(m_tiny.run().toStdString()));
+        int lifted = 0;
+        for (int row = 0; row < formats->rowCount(); ++row) {
+            const auto& choice = info.exports[std::size_t(row)];
+            if (!choice.available())
+                continue;
+            formats->selectRow(row);
+            QCOMPARE(dtypes->findData(QStringLiteral("q8_0")) >= 0, choice.format == "gguf");
+            QCOMPARE(lift->isVisible(), choice.fidelity == core::Fidelity::Lifted);
+            if (!lift->isVisible()) {
+                QVERIFY2(canGoOn() && !m_wizard->plan().options.lift, choice.format.c_str());
+                continue;
+            }
+            ++lifted;
+            QVERIFY(!canGoOn()); // its cost is to be agreed to
+            QVERIFY(find<QLabel>("liftCost")->isVisible() && find<QLabel>("liftCost")->text() == QString::fromStdString(choice.reason));
+            lift->setChecked(true);
+            QVERIFY(canGoOn());
+            shoot(*m_wizard, QStringLiteral("export-1-lift"));
+            m_wizard->button(QWizard::CustomButton1)->click();
+            const auto line = QGuiApplication::clipboard()->text();
+            QVERIFY2(line.contains(QStringLiteral("--format %1 ").arg(QString::fromStdString(choice.format))) && line.endsWith(QStringLiteral(" --lift")), qPrintable(line));
+        }
+        QCOMPARE(lifted > 0, !info.config.qkNorm);
+        m_wizard->button(QWizard::CustomButton1)->click();
+        QVERIFY(!QGuiApplication::clipboard()->text().contains(QStringLiteral("--lift")));
     }
 
     void aRunWithoutAStudentIsRefused() {
@@ -171,7 +205,7 @@ private Q_SLOTS:
                  qPrintable(result));
         for (const auto& file : QDir(out).entryList(QDir::Files))
             QVERIFY2(result.contains(file), qPrintable(file));
-        QVERIFY(find<QLabel>("stateLabel")->text().contains(QStringLiteral("exact")));
+        QVERIFY(find<QLabel>("stateLabel")->text().contains(QStringLiteral("bit for bit")));
         const auto lines = find<QPlainTextEdit>("loadLines")->toPlainText();
         shoot(*m_wizard, QStringLiteral("export-4-write"));
         find<QPushButton>("copyLinesButton")->click();
