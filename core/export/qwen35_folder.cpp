@@ -1,4 +1,4 @@
-// What differs from a Qwen3 teacher, and how it is said there without loss:
+// What differs from a Qwen3 teacher, and how it is said there without loss (one without QK-norm needs the lift on top, core/io/head_lift.h):
 // - norms are stored less one, w - 1. In 16 bits that is exact for w in [0.5, 2) only, so a channel with another w gets a power of two, w 2^k,
 //   and the columns that read it get 2^-k; after the final norm those are lm_head's, which is then stored beside the embedding.
 //   q_norm and k_norm have no such columns: what they lose is counted against `exact`.
@@ -8,6 +8,7 @@
 
 #include "core/export/qwen35_folder.h"
 
+#include "core/export/qwen35_lift.h"
 #include "core/export/tensor_plan.h"
 
 namespace linnet::core {
@@ -20,9 +21,20 @@ at::Tensor channelScale(const at::Tensor& w, const std::string& dtype) {
     return (dtype == "f32" ? at::ones_like(size) : scale).to(w.scalar_type());
 }
 
+std::int64_t softmaxLayers(const Model& model) {
+    return model.config().layers - std::ssize(model.mixers());
+}
+
+HeadLift liftOf(const Model& model, const std::string& dtype) {
+    const auto& c = model.config();
+    return c.qkNorm || softmaxLayers(model) == 0 ? noLift(c.headDim) : headLift(c.headDim, dtype == "f16");
+}
+
 class Planner {
 public:
-    Planner(const Model& model, const std::string& dtype) : m_model(model), m_c(model.config()), m_dtype(dtype), m_type(storedTypeName(dtype)) {}
+    Planner(const Model& model, const std::string& dtype, NormForm norms = NormForm::LessOne)
+        : m_model(model), m_c(model.config()), m_lift(norms == NormForm::Plain ? noLift(m_c.headDim) : liftOf(model, dtype)), m_dtype(dtype),
+          m_type(storedTypeName(dtype)), m_norms(norms) {}
 
     std::vector<PlannedTensor> plan() {
         add("model.embed_tokens.weight", {m_c.vocabSize, m_c.hiddenSize}, {});
@@ -38,7 +50,7 @@ public:
 private:
     using Make = std::function<at::Tensor()>;
     void add(const std::string& name, std::vector<std::int64_t> shape, Make make) { m_plan.push_back({{name, m_type, std::move(shape)}, std::move(make)}); }
-    static at::Tensor lessOne(const at::Tensor& w) { return w.to(at::kDouble) - 1; }
+    at::Tensor lessOne(const at::Tensor& w) const { return m_norms == NormForm::LessOne ? w.to(at::kDouble) - 1 : w; }
     at::Tensor finalNorm() const {
         at::Tensor w = at::empty({m_c.hiddenSize}, at::kFloat);
         m_model.files().weights->read("model.norm.weight", DType::F32, w.data_ptr());
@@ -73,16 +85,36 @@ private:
     at::Tensor reading(std::int64_t l, const at::Tensor& w) const { return w / channelScale(m_model.layer(l)->inputNorm, m_dtype).to(w.device()); }
 
     void softmax(const std::string& prefix, std::int64_t l) {
-        const auto H = m_c.heads, K = m_c.kvHeads, D = m_c.headDim, hidden = m_c.hiddenSize;
-        add(prefix + "q_proj.weight", {2 * H * D, hidden}, [=, this] {
-            const at::Tensor q = reading(l, m_model.layer(l)->attention.q(m_c)).view({H, D, hidden});
-            return at::cat({q, at::zeros_like(q)}, 1).reshape({2 * H * D, hidden});
+        const auto H = m_c.heads, K = m_c.kvHeads, P = m_lift.padded, hidden = m_c.hiddenSize;
+        const auto weights = [this, l] { return m_model.layer(l); };
+        add(prefix + "q_proj.weight", {2 * H * P, hidden}, [=, this] { return gatedHeads(reading(l, weights()->attention.q(m_c)), m_lift); });
+        add(prefix + "k_proj.weight", {K * P, hidden}, [=, this] { return paddedHeads(reading(l, weights()->attention.k(m_c)), m_lift); });
+        add(prefix + "v_proj.weight", {K * P, hidden}, [=, this] { return paddedHeads(reading(l, weights()->attention.v(m_c)), m_lift); });
+        add(prefix + "o_proj.weight", {hidden, H * P}, [=, this] { return outputOfHeads(weights()->attention.o, m_lift); });
+        for (const bool keys : {false, true})
+            add(prefix + (keys ? "k_norm.weight" : "q_norm.weight"), {P}, [=, this] {
+                const auto layer = weights();
+                return lessOne(m_lift.lifted() ? liftedNorm(m_lift) : keys ? layer->attention.kNorm : layer->attention.qNorm);
+            });
+        if (m_lift.lifted() || m_c.qkvBias || m_c.outputBias)
+            biases(prefix, l);
+    }
+
+    // The class has all four or none.
+    void biases(const std::string& prefix, std::int64_t l) {
+        const auto D = m_c.headDim, H = m_c.heads, K = m_c.kvHeads, P = m_lift.padded, hidden = m_c.hiddenSize;
+        const auto own = [=, this](std::int64_t first, std::int64_t heads) { // the teacher's, zeros where it has none
+            const auto layer = m_model.layer(l);
+            const at::Tensor& all = layer->attention.qkvBias;
+            return all.defined() ? all.narrow(0, first * D, heads * D) : at::zeros({heads * D}, layer->inputNorm.options());
+        };
+        add(prefix + "q_proj.bias", {2 * H * P}, [=, this] { return gatedHeads(biasWithPads(own(0, H), m_lift.queryPads, m_lift), noLift(P)); });
+        add(prefix + "k_proj.bias", {K * P}, [=, this] { return biasWithPads(own(H, K), m_lift.keyPads, m_lift); });
+        add(prefix + "v_proj.bias", {K * P}, [=, this] { return paddedHeads(own(H + K, K), m_lift); });
+        add(prefix + "o_proj.bias", {hidden}, [=, this] {
+            const auto layer = m_model.layer(l);
+            return layer->attention.oBias.defined() ? layer->attention.oBias : at::zeros({hidden}, layer->inputNorm.options());
         });
-        add(prefix + "k_proj.weight", {K * D, hidden}, [=, this] { return reading(l, m_model.layer(l)->attention.k(m_c)); });
-        add(prefix + "v_proj.weight", {K * D, hidden}, [=, this] { return reading(l, m_model.layer(l)->attention.v(m_c)); });
-        add(prefix + "o_proj.weight", {hidden, H * D}, [=, this] { return m_model.layer(l)->attention.o * 2; });
-        add(prefix + "q_norm.weight", {D}, [=, this] { return lessOne(m_model.layer(l)->attention.qNorm); });
-        add(prefix + "k_norm.weight", {D}, [=, this] { return lessOne(m_model.layer(l)->attention.kNorm); });
     }
 
     void linear(const std::string& prefix, std::int64_t l, const LinearLayer& layer) {
@@ -100,9 +132,28 @@ private:
 
     const Model& m_model;
     const ModelConfig& m_c;
+    const HeadLift m_lift;
     std::string m_dtype, m_type;
+    NormForm m_norms;
     std::vector<PlannedTensor> m_plan;
 };
+
+std::vector<std::string> notesOf(const Model& model, const std::string& dtype) {
+    const auto& c = model.config();
+    const HeadLift lift = liftOf(model, dtype);
+    if (!lift.lifted())
+        return c.qkNorm && (c.qkvBias || c.outputBias)
+                   ? std::vector<std::string>{"vLLM reads this teacher's biases by its key qkv_bias but has none for o_proj, SGLang's class has none (read in their code, not run)"}
+                   : std::vector<std::string>{};
+    const auto cache = [&](std::int64_t headDim) { return std::to_string(softmaxLayers(model) * 2 * c.kvHeads * headDim * 2); };
+    const std::string from = std::to_string(c.headDim), to = std::to_string(lift.padded);
+    return {"lifted: heads of " + from + " are stored as " + to + " in softmax layers, whose KV cache takes " + cache(lift.padded) + " bytes a token in 16 bits (" +
+                cache(c.headDim) + " without) and whose attention does " + to + "/" + from + " of the arithmetic; converted layers are as they were",
+            dtype == "f16" ? "lifted: the constants in the biases are small enough for float16; float32 and bfloat16 exports have larger, more exact ones"
+                           : "lifted: load it in float32 or bfloat16; the constants in the biases do not fit float16 (export as f16 for that)",
+            "lifted: runs in transformers; vLLM reads the biases by its key qkv_bias" + std::string(c.outputBias ? " but has none for o_proj, which this teacher needs" : "") +
+                ", SGLang's class has no biases there (read in their code, not run)"};
+}
 
 } // namespace
 
@@ -111,24 +162,37 @@ Json qwen35Config(const Model& model, const std::string& dtype) {
     std::vector<std::string> types(static_cast<std::size_t>(c.layers), "full_attention");
     for (const auto& [layer, mixer] : model.mixers())
         types[static_cast<std::size_t>(layer)] = "linear_attention";
+    const HeadLift lift = liftOf(model, dtype);
+    const bool biases = lift.lifted() || c.qkvBias || c.outputBias;
     Json rope = ropeParameters(c);
-    rope["partial_rotary_factor"] = 1.0;
-    Json config{{"model_type", "qwen3_5_text"}, {"architectures", {"Qwen3_5ForCausalLM"}}, {"rope_parameters", rope}, {"partial_rotary_factor", 1.0},
-                {"attention_bias", false}, {"attn_output_gate", true}, {"layer_types", types}, {"linear_conv_kernel_dim", kConvTaps},
-                {"linear_key_head_dim", c.headDim}, {"linear_value_head_dim", c.headDim}, {"linear_num_key_heads", c.heads}, {"linear_num_value_heads", c.heads}};
+    rope["partial_rotary_factor"] = lift.rotaryPart();
+    Json config{{"model_type", "qwen3_5_text"}, {"architectures", {"Qwen3_5ForCausalLM"}}, {"rope_parameters", rope},
+                {"partial_rotary_factor", lift.rotaryPart()}, {"attention_bias", biases}, {"attn_output_gate", true}, {"layer_types", types},
+                {"linear_conv_kernel_dim", kConvTaps}, {"linear_key_head_dim", c.headDim}, {"linear_value_head_dim", c.headDim}, {"linear_num_key_heads", c.heads}, {"linear_num_value_heads", c.heads}};
     addCommonKeys(config, model, dtype);
+    config["head_dim"] = lift.padded;
+    if (biases)
+        config["qkv_bias"] = true; // vLLM's name of attention_bias
+    if (!c.qkNorm) // for core/model/open_qwen35.cpp; other readers pass over it
+        config["linnet_lift"] = {{"teacher_type", c.modelType}, {"head_dim", c.headDim}, {"qkv_bias", c.qkvBias}, {"output_bias", c.outputBias}};
     config["tie_word_embeddings"] = Planner(model, dtype).tied();
-    config["use_cache"] = std::ranges::find(types, "full_attention") != types.end(); // transformers 5.24 asks a softmax layer for the cache's length
+    config["use_cache"] = softmaxLayers(model) > 0; // transformers 5.24 asks a softmax layer for the cache's length
     return config;
 }
 
+std::vector<PlannedTensor> qwen35Plan(const Model& model, const std::string& dtype, NormForm norms) {
+    const auto planner = std::make_shared<Planner>(model, dtype, norms);
+    auto plan = planner->plan();
+    for (auto& tensor : plan)
+        if (tensor.make)
+            tensor.make = [planner, make = std::move(tensor.make)] { return make(); };
+    return plan;
+}
+
 WrittenFolder writeQwen35Folder(const WriteJob& job, const Control& control) {
-    const auto& [model, student, folder, options] = job;
-    const auto& dtype = options.dtype;
-    const Json config = qwen35Config(model, dtype);
-    WrittenFolder written{writeBesideWeights(model, student, folder, config, modelCard(model, student, dtype, false)), true, {}};
-    written.exact = writeTensors(model, folder / "model.safetensors", dtype, Planner(model, dtype).plan(), control);
-    written.files.push_back("model.safetensors");
+    const auto& dtype = job.options.dtype;
+    WrittenFolder written{writeBesideWeights(job, qwen35Config(job.model, dtype)), true, notesOf(job.model, dtype)};
+    writeTensors(job, qwen35Plan(job.model, dtype, NormForm::LessOne), written, control);
     return written;
 }
 

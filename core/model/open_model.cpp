@@ -1,22 +1,33 @@
 // What a person calls a model, opened:
-// - a .gguf file or a Hugging Face folder: a teacher (core/io checks it);
+// - a .gguf file, a folder with one and no config.json, or a Hugging Face folder: a teacher (core/io checks it), or a .gguf hybrid
+//   (open_gguf_hybrid.h);
 // - a run folder (recipe.json inside): the teacher that recipe.json names in teacher.source (absolute, or relative to the run
-//   folder) with the layers of checkpoints/student.safetensors in place of its own; recipe.json's `mixer` names their kind;
+//   folder; any MODEL, so a hybrid too) with the layers of checkpoints/student.safetensors in place of its own; recipe.json's `mixer` names
+//   their kind;
 // - an exported folder, format `hf`: config.json has "model_type": "linnet", every other key as the teacher's Hugging Face config
 //   has it, and
 //       "linnet": {"teacher_type": "llama" | "qwen2" | "qwen3", "mixer": "gated_delta_net", "converted_layers": [3, 7, ...]}
 //   model.safetensors (or its shards with the index) holds the teacher's tensors under the teacher's names, except self_attn.* of
 //   converted layers, which have model.layers.N.linear_attn.* instead (student_files.cpp; any float type). Layers with a sliding
 //   window keep self_attn.* and add model.layers.N.sliding_window; they count as converted. Tokenizer files are the teacher's:
-//   tokenizer.json, tokenizer_config.json. A tied lm_head may be left out.
+//   tokenizer.json, tokenizer_config.json. A tied lm_head may be left out. "head_norm_eps": {"3": 1e-05} are layers whose o_norm has another
+//   eps than rms_norm_eps;
+// - an adapter: its teacher with the adapter's layers (open_adapter.h);
+// - a checkpoint of the reference project's student class (open_student.h);
+// - a folder of a trainer's checkpoint-N folders: the newest (core/io/checkpoint_folder.h).
 #include "core/torch_pch.h"
 
 #include "core/model/opened_model.h"
 
 #include "core/base/files.h"
-#include "core/io/qwen35_source.h"
+#include "core/io/checkpoint_folder.h"
+#include "core/io/gguf_hybrid.h"
+#include "core/io/layered_source.h"
 #include "core/model/device.h"
 #include "core/model/model.h"
+#include "core/model/open_adapter.h"
+#include "core/model/open_gguf_hybrid.h"
+#include "core/model/open_student.h"
 
 #include <set>
 
@@ -38,24 +49,51 @@ std::string textMember(const Json& object, const char* key, const fs::path& file
     return value.get<std::string>();
 }
 
-OpenedModel openRun(const fs::path& run) {
-    const fs::path recipeFile = run / "recipe.json", studentFile = run / "checkpoints" / "student.safetensors";
+// The layers that a run converted over what it was made from, which may be a hybrid itself.
+void layOver(OpenedModel& opened, const std::shared_ptr<const WeightSource>& student, const std::string& mixer, const fs::path& file) {
+    const auto linear = layersWith(*student, kLinearModule);
+    const bool before = opened.student && !layersWith(*opened.student, kLinearModule).empty();
+    if (before && !linear.empty() && opened.mixer != mixer)
+        fail(ErrorCode::Unsupported, file.string() + " has layers of mixer " + mixer + " over a hybrid with " + opened.mixer + "; one mixer for all is supported", {{"file", file.string()}});
+    if (!before)
+        opened.mixer = mixer;
+    for (const auto layer : linear)
+        opened.headNormEps.erase(layer);
+    opened.student = opened.student ? layeredSource(student, opened.student) : student;
+}
+
+constexpr int kMostRuns = 16; // each made from the one before
+
+OpenedModel openAny(const fs::path& given, int runs);
+
+OpenedModel openRun(const fs::path& run, int runs) {
+    const fs::path recipeFile = run / "recipe.json", studentFile = run / "checkpoints" / "student.safetensors", reportFile = run / "report.json";
     const Json recipe = readJsonFile(recipeFile);
     const Json& teacher = member(recipe, "teacher", recipeFile);
     const fs::path source = textMember(teacher, "source", recipeFile);
-    if (!fs::exists(studentFile) && fs::exists(run / "report.json") && readJsonFile(run / "report.json").value("converted_layers", Json{0}).empty())
-        return {openModelFiles(source.is_absolute() ? source : run / source), nullptr, ""}; // every layer was kept: the teacher
-    if (!fs::exists(studentFile))
-        fail(ErrorCode::NotFound, "run " + run.string() + " has no student yet: " + studentFile.string() + " is missing",
-             {{"file", studentFile.string()}});
-    OpenedModel opened{openModelFiles(source.is_absolute() ? source : run / source), openSafetensorsFile(studentFile),
-                       textMember(recipe, "mixer", recipeFile)};
-    const std::string expected = teacher.value("hash", std::string()), found = opened.files.weights->hash();
+    const auto noStudent = [&] {
+        fail(ErrorCode::NotFound, "run " + run.string() + " has no student yet: " + studentFile.string() + " is missing", {{"file", studentFile.string()}});
+    };
+    if (runs > kMostRuns)
+        fail(ErrorCode::Malformed, recipeFile.string() + ": teacher.source leads from run to run without an end", {{"file", recipeFile.string()}, {"key", "teacher.source"}});
+    if (!fs::exists(studentFile) && !fs::exists(reportFile))
+        noStudent();
+    OpenedModel opened = openAny(source.is_absolute() ? source : run / source, runs + 1);
+    const std::string expected = teacher.value("hash", std::string()), found = opened.files.hash();
     if (!expected.empty() && expected != found)
         fail(ErrorCode::Malformed,
              "teacher " + source.string() + " is not the one that run " + run.string() + " was made from: hash " + found + ", expected " + expected,
              {{"file", source.string()}, {"found", found}, {"expected", expected}});
-    return opened;
+    if (fs::exists(studentFile)) {
+        layOver(opened, openSafetensorsFile(studentFile), textMember(recipe, "mixer", recipeFile), studentFile);
+        return opened;
+    }
+    Json before = Json::array();
+    for (const auto layer : opened.convertedLayers())
+        before.push_back(layer);
+    if (readJsonFile(reportFile).value("converted_layers", Json()) != before)
+        noStudent();
+    return opened; // every softmax layer was kept: the teacher
 }
 
 std::string modelTypeOf(const fs::path& folder) { // "" where there is no config.json that tells
@@ -94,48 +132,14 @@ OpenedModel openExported(const fs::path& folder) {
     opened.files.path = folder;
     opened.files.config = hfConfigFromJson(config, file);
     opened.files.weights = openSafetensorsFolder(folder);
-    opened.files.tokenizer = openTokenizerJson(folder);
+    opened.files.tokenizer = openTokenizerJson(tokenizerFolder(folder));
     opened.student = opened.files.weights;
     opened.mixer = textMember(linnet, "mixer", file);
     checkExportedTensors(opened, member(linnet, "converted_layers", file), file);
-    return opened;
-}
-
-// transformers' Qwen3_5ForCausalLM: a Qwen3 teacher with converted layers (core/io/qwen35_source.h).
-OpenedModel openQwen35(const fs::path& folder) {
-    const fs::path file = folder / "config.json";
-    Json config = readJsonFile(file);
-    const auto refuse = [&](const std::string& key, const Json& expected) {
-        fail(ErrorCode::Unsupported, file.string() + ": key \"" + key + "\" is " + member(config, key.c_str(), file).dump() + ", only " + expected.dump() + " is supported",
-             {{"file", file.string()}, {"key", key}, {"expected", expected.dump()}});
-    };
-    const Json types = member(config, "layer_types", file);
-    const auto is = [](const char* type) { return [type](const Json& t) { return t == type; }; };
-    const bool linear = types.is_array() && std::ranges::any_of(types, is("linear_attention"));
-    if (!types.is_array() || !std::ranges::all_of(types, [&](const Json& t) { return is("linear_attention")(t) || is("full_attention")(t); }))
-        refuse("layer_types", Json::array({"linear_attention", "full_attention"}));
-    for (const auto& [theirs, ours] : {std::pair("linear_num_key_heads", "num_attention_heads"), std::pair("linear_num_value_heads", "num_attention_heads"),
-                                       std::pair("linear_key_head_dim", "head_dim"), std::pair("linear_value_head_dim", "head_dim")})
-        if (linear && member(config, theirs, file) != member(config, ours, file))
-            refuse(theirs, config[ours]);
-    if (linear && member(config, "linear_conv_kernel_dim", file) != kConvTaps)
-        refuse("linear_conv_kernel_dim", kConvTaps);
-    config["model_type"] = "qwen3";
-    for (const char* theirs : {"architectures", "layer_types"})
-        config.erase(theirs);
-    OpenedModel opened;
-    opened.files.path = folder;
-    opened.files.config = hfConfigFromJson(config, file);
-    opened.files.weights = qwen35Source(openSafetensorsFolder(folder), opened.files.config);
-    opened.files.tokenizer = openTokenizerJson(folder);
-    opened.student = opened.files.weights;
-    opened.mixer = "gated_delta_net";
-    std::set<std::int64_t> listed;
-    for (std::size_t l = 0; l < types.size(); ++l)
-        if (types[l] == "linear_attention")
-            listed.insert(static_cast<std::int64_t>(l));
-    if (std::ssize(types) != opened.files.config.layers || listed != opened.convertedLayers())
-        fail(ErrorCode::Malformed, file.string() + ": layer_types does not fit the layers that the tensors are there for", {{"file", file.string()}, {"key", "layer_types"}});
+    const Json norms = linnet.value("head_norm_eps", Json::object()); // {"3": 1e-05}
+    for (const auto layer : opened.convertedLayers())
+        if (const auto eps = norms.is_object() ? norms.find(std::to_string(layer)) : norms.end(); norms.is_object() && eps != norms.end() && eps->is_number())
+            opened.headNormEps[layer] = eps->get<double>();
     return opened;
 }
 
@@ -159,18 +163,27 @@ at::ScalarType chosenDType(const RunOptions& options, const at::Device& device, 
     return weights.nativeDType() == DType::F16 ? at::kHalf : weights.nativeDType() == DType::BF16 ? at::kBFloat16 : at::kFloat;
 }
 
-} // namespace
-
-OpenedModel openFiles(const std::filesystem::path& path) {
+OpenedModel openAny(const fs::path& given, int runs) {
     std::error_code ignored;
-    const auto opened = [&]() -> OpenedModel {
+    const auto path = fs::exists(given / "recipe.json", ignored) ? given : newestCheckpoint(given); // what a trainer left; a run has checkpoints of its own
+    auto opened = [&]() -> OpenedModel {
         const auto type = modelTypeOf(path); // first: an export also holds the recipe that it was made by
         if (type == "linnet")
             return openExported(path);
         if (type == "qwen3_5_text")
             return openQwen35(path);
+        if (type == "gated_deltanet")
+            return openFla(path);
+        if (type == "student")
+            return openStudent(path);
+        if (type == "transformer")
+            refuseStage1(path);
+        if (isAdapter(path))
+            return openAdapter(path);
+        if (const auto gguf = ggufIn(path); !gguf.empty())
+            return isGgufHybrid(gguf) ? openGgufHybridModel(gguf) : OpenedModel{openModelFiles(gguf), nullptr, {}};
         if (fs::is_directory(path, ignored) && fs::is_regular_file(path / "recipe.json", ignored))
-            return openRun(path);
+            return openRun(path, runs);
         return {openModelFiles(path), nullptr, {}};
     }();
     for (const std::int64_t layer : opened.convertedLayers())
@@ -179,7 +192,15 @@ OpenedModel openFiles(const std::filesystem::path& path) {
                  path.string() + ": the student has layer " + std::to_string(layer) + ", its teacher only " +
                      std::to_string(opened.files.config.layers) + " layers",
                  {{"file", path.string()}, {"found", std::to_string(layer)}});
+    if (opened.student && opened.student != opened.files.weights)
+        opened.files.identity = hashBytes(opened.files.weights->hash() + opened.student->hash());
     return opened;
+}
+
+} // namespace
+
+OpenedModel openFiles(const std::filesystem::path& path) {
+    return openAny(path, 0);
 }
 
 Result<ModelPtr> openModel(const std::filesystem::path& path, const RunOptions& options, const Control& control) {
@@ -190,10 +211,7 @@ Result<ModelPtr> openModel(const std::filesystem::path& path, const RunOptions& 
         const at::ScalarType dtype = chosenDType(options, device, *opened.files.weights);
         if (device.is_cpu() && !options.streamed)
             checkMemory(opened, dtype);
-        const ModelConfig& c = opened.files.config;
-        Mixers mixers;
-        if (opened.student)
-            mixers = loadLinearLayers(*opened.student, {c.heads, c.headDim, c.hiddenSize, c.rmsNormEps}, device, dtype, opened.mixer);
+        Mixers mixers = mixersOf(opened, device, dtype);
         return std::make_shared<const Model>(std::move(opened.files), device, dtype, options.streamed, std::move(mixers), control);
     });
 }

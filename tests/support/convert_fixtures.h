@@ -13,6 +13,7 @@ namespace linnet::tests {
 class TinyTeachers {
 public:
     QString make() { return runOracle("convert_oracle.py", {"models", m_folder.path()}); } // an empty message where it worked
+    QString add(const QStringList& kinds) { return runOracle("tiny_teachers.py", QStringList{m_folder.path()} + kinds); } // of tiny_teachers.py, over those of the same name
     std::filesystem::path path(const QString& name) const { return m_folder.filePath(name).toStdString(); }
     core::ModelPtr open(const QString& kind, bool streamed = false) const {
         core::RunOptions options;
