@@ -154,10 +154,7 @@ Result<HeadEvidence> headEvidence(TargetProbe& probe, const Recipe& recipe, cons
     return guarded([&] {
         const at::NoGradGuard noGradients;
         auto& state = probe.state();
-        state.prepare(recipe, request.layer, request.head, control);
-        auto context = state.context(recipe, control);
-        context.profile = request.profile.get();
-        const auto student = studentHead(state, context, request);
+        const auto [context, student] = openHead(state, recipe, request, control);
         const auto tokens = compare(student, context, request.head, control);
         const Texts texts(state);
         const auto T = tokens.error.size(1);

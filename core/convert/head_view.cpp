@@ -57,6 +57,17 @@ void fillHistogram(HeadView& view, const HeadRequest& request, const at::Tensor&
     }
 }
 
+TopMass topMassOf(TargetProbe::State& state, std::int64_t head, const Control& control) {
+    if (const auto known = state.topMass.find(head); known != state.topMass.end())
+        return known->second;
+    std::vector<std::vector<float>> patterns;
+    for (std::int64_t n = 0; n < std::min(kTopWindows, state.sequences); ++n) {
+        control.checkpoint();
+        patterns.push_back(values(teacherAttention(*state.teacher, *state.weights, state.capture.x.narrow(0, n, 1), head)));
+    }
+    return state.topMass[head] = topMass(patterns, state.capture.x.size(1));
+}
+
 std::vector<TokenId> idsOf(TargetProbe::State& state, const std::string& text, std::int64_t& whole) {
     std::vector<TokenId> ids;
     if (text.empty()) {
@@ -74,26 +85,55 @@ std::vector<TokenId> idsOf(TargetProbe::State& state, const std::string& text, s
 
 } // namespace
 
+TopMass topMass(const std::vector<std::vector<float>>& patterns, std::int64_t length) {
+    TopMass top;
+    top.windows = std::ssize(patterns), top.rows = top.windows * length;
+    top.se.fill(NAN);
+    const auto n = static_cast<double>(patterns.size());
+    std::vector<std::array<double, kTopSources.size()>> windows; // mean over the rows of each
+    for (const auto& pattern : patterns) {
+        auto& mean = windows.emplace_back();
+        for (std::int64_t t = 0; t < length; ++t) {
+            std::vector<float> row(pattern.begin() + t * length, pattern.begin() + t * length + t + 1);
+            std::partial_sort(row.begin(), row.begin() + std::min(std::ssize(row), kTopSources.back()), row.end(), std::greater());
+            double sum = 0;
+            for (std::size_t k = 0, s = 0; k < kTopSources.size(); ++k) {
+                for (; s < static_cast<std::size_t>(kTopSources[k]) && s < row.size(); ++s)
+                    sum += static_cast<double>(row[s]);
+                mean[k] += sum / static_cast<double>(length);
+            }
+        }
+        for (std::size_t k = 0; k < kTopSources.size(); ++k)
+            top.mean[k] += mean[k] / n;
+    }
+    for (std::size_t k = 0; k < kTopSources.size(); ++k) {
+        double square = 0;
+        for (const auto& mean : windows)
+            square += (mean[k] - top.mean[k]) * (mean[k] - top.mean[k]);
+        if (windows.size() > 1)
+            top.se[k] = std::sqrt(square / (n - 1) / n);
+    }
+    return top;
+}
+
 Result<HeadView> headView(TargetProbe& probe, const Recipe& recipe, const HeadRequest& request, const Control& control) {
     return guarded([&] {
         const at::NoGradGuard noGradients;
         auto& state = probe.state();
-        state.prepare(recipe, request.layer, request.head, control);
-        auto context = state.context(recipe, control);
-        context.profile = request.profile.get();
         HeadView view;
-        const auto ids = idsOf(state, request.text, view.textTokens);
+        const auto ids = idsOf(state, request.text, view.textTokens); // before the search: it may be no text
+        const auto [context, student] = openHead(state, recipe, request, control);
         view.layer = request.layer, view.head = request.head, view.length = std::ssize(ids), view.headDim = state.teacher->config().headDim;
         view.tokens = tokenPieces(*state.teacher, ids);
         const at::Tensor x = state.inputOf(ids, control);
         view.teacher = values(teacherAttention(*state.teacher, *state.weights, x, request.head));
-        const auto student = studentHead(state, context, request);
         control.checkpoint();
         fillRule(view, student, x.to(at::kFloat));
         const at::Tensor unit = floatOn(*state.teacher, state.moments.unitRow()), mean = floatOn(*state.teacher, state.moments.mean);
         view.unit = values(x.to(at::kFloat)[0].mv(unit));
         view.betaMean = !view.writes ? 1 : student.beta ? *student.beta : 1 / (1 + std::exp(-student.layer.bProj[0].dot(mean).item<double>()));
         fillHistogram(view, request, state.distances);
+        view.top = topMassOf(state, request.head, control);
         return view;
     });
 }

@@ -4,6 +4,7 @@
 
 #include "core/convert/target_probe.h"
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -15,6 +16,14 @@ namespace linnet::core {
 
 inline constexpr std::int64_t kProbeTokens = 512; // of a person's text: longer ones are cut
 
+inline constexpr std::array<std::int64_t, 3> kTopSources = {1, 4, 16};
+inline constexpr std::int64_t kTopWindows = 8; // calibration windows that it is measured on, at most
+struct TopMass { // share of a row's attention that its k largest weights have: mean over all rows (1 where a row has no more than k)
+    std::int64_t rows = 0, windows = 0;
+    std::array<double, kTopSources.size()> mean{}, se{}; // se over windows; NaN with one
+};
+TopMass topMass(const std::vector<std::vector<float>>& patterns, std::int64_t length); // each [length, length]
+
 struct HeadView {
     std::int64_t layer = 0, head = 0, length = 0 /*T*/, headDim = 0 /*D*/;
     std::int64_t textTokens = 0;         // of the whole text: above `length` it was cut
@@ -25,6 +34,7 @@ struct HeadView {
     std::vector<float> gate;             // [T] RMS of the output gate over the head's channels
     std::vector<float> unit;             // [T] along which a target moves the write gate's logit; its mean over the data is 1
     std::vector<double> distanceEdges, distanceMass; // measured histogram of this head: edges is one longer, mass sums to 1
+    TopMass top;                         // of the teacher, on the recipe's data whatever the text is
     // What the sliders stand at now. halfLife: infinity = no decay, of a trained layer ln 2 / mean rate on this text. betaMean: sigmoid of the
     // mean logit. outputGate: level of the gate (trained: mean RMS on this text). valueScale: the recipe's target, or 1.
     double halfLife = 0, betaMean = 0, valueScale = 1, outputGate = 1;

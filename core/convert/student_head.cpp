@@ -49,10 +49,8 @@ LinearLayer trainedLayer(const Model& teacher, const std::filesystem::path& run,
         const auto file = run / "checkpoints" / (std::string(name) + ".safetensors");
         if (!std::filesystem::exists(file))
             continue;
-        const OneLayer source(openSafetensorsFile(file), layer);
-        auto mixers = loadLinearLayers(source, teacher.linearShape(), teacher.device(), at::kFloat, recipe.mixer);
-        if (const auto found = mixers.find(layer); found != mixers.end() && found->second.kind == Mixer::Kind::Linear)
-            return std::move(found->second.linear);
+        if (auto found = linearLayerOf(file, layer, teacher, recipe.mixer))
+            return std::move(*found);
     }
     fail(ErrorCode::Unsupported, "layer " + std::to_string(layer) + " has no aligned layer in " + run.string() + ": it stays softmax there, or the run has not come to it",
          {{"layer", std::to_string(layer)}, {"file", run.string()}});
@@ -77,6 +75,21 @@ void chooseStart(StudentHead& student, TargetProbe::State& state, const LayerCon
 }
 
 } // namespace
+
+std::optional<LinearLayer> linearLayerOf(const std::filesystem::path& file, std::int64_t layer, const Model& teacher, const std::string& mixer) {
+    const OneLayer source(openSafetensorsFile(file), layer);
+    auto mixers = loadLinearLayers(source, teacher.linearShape(), teacher.device(), at::kFloat, mixer);
+    const auto found = mixers.find(layer);
+    return found != mixers.end() && found->second.kind == Mixer::Kind::Linear ? std::optional(std::move(found->second.linear)) : std::nullopt;
+}
+
+OpenedHead openHead(TargetProbe::State& state, const Recipe& recipe, const HeadRequest& request, const Control& control) {
+    state.prepare(recipe, request.layer, request.head, control);
+    auto context = state.context(recipe, control);
+    context.profile = request.profile.get();
+    auto student = studentHead(state, context, request);
+    return {context, std::move(student)};
+}
 
 StudentHead studentHead(TargetProbe::State& state, const LayerContext& context, const HeadRequest& request) {
     StudentHead student;

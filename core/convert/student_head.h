@@ -19,6 +19,16 @@ struct StudentHead {
 // The state is prepared for the request's layer.
 StudentHead studentHead(TargetProbe::State& state, const LayerContext& context, const HeadRequest& request);
 
+// What every question about a head begins with: the layer prepared, and the head's student. The context refers to state, recipe and control.
+struct OpenedHead {
+    LayerContext context;
+    StudentHead student;
+};
+OpenedHead openHead(TargetProbe::State& state, const Recipe& recipe, const HeadRequest& request, const Control& control);
+
+// One converted layer of a run's file, float32 on the teacher's device; the others are not read. nullopt: not there, or no linear one.
+std::optional<LinearLayer> linearLayerOf(const std::filesystem::path& file, std::int64_t layer, const Model& teacher, const std::string& mixer);
+
 // Softmax attention of one head for x [1, T, hidden]: [T, T] float32, 0 above the diagonal.
 at::Tensor teacherAttention(const Model& teacher, const LayerWeights& weights, const at::Tensor& x, std::int64_t head);
 

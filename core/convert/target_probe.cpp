@@ -44,14 +44,15 @@ void TargetProbe::State::captureLayer(const Recipe& recipe, std::int64_t wanted,
         return;
     capture = {};
     known.clear();
+    topMass.clear();
     if (layer < 0 || layer > wanted || sequences != count)
         begin(count);
     for (; layer < wanted; ++layer) {
         const auto block = teacher->layer(layer);
-        hidden = inPieces(hidden, control, [&](const at::Tensor& rows) { return runBlock(*teacher, *block, nullptr, rows); });
+        hidden = inPieces(hidden, control, [&](const at::Tensor& rows) { return runBlock(*teacher, *block, mixerAt(teacher->mixers(), layer), rows); });
     }
     weights = teacher->layer(layer);
-    if (!weights->attention.qkv.defined())
+    if (teacher->mixers().contains(layer))
         fail(ErrorCode::Unsupported, "layer " + std::to_string(layer) + " is converted already: it has no attention to start from", {{"layer", std::to_string(layer)}});
     capture.x = inPieces(hidden, control, [&](const at::Tensor& rows) { return attentionInput(*teacher, *weights, rows); });
     moments = inputMoments(capture.x);
@@ -90,7 +91,7 @@ at::Tensor TargetProbe::State::inputOf(const std::vector<TokenId>& ids, const Co
     }
     for (; textLayer < layer; ++textLayer) {
         control.checkpoint();
-        textHidden = runBlock(*teacher, *teacher->layer(textLayer), nullptr, textHidden);
+        textHidden = runBlock(*teacher, *teacher->layer(textLayer), mixerAt(teacher->mixers(), textLayer), textHidden);
     }
     return attentionInput(*teacher, *weights, textHidden);
 }

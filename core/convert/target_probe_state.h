@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/convert/closed_form_score.h"
-#include "core/convert/target_probe.h"
+#include "core/convert/head_view.h"
 
 namespace linnet::core {
 
@@ -19,6 +19,7 @@ struct TargetProbe::State {
     at::Tensor distances; // undefined where there are none
     std::map<std::int64_t, std::vector<HeadTrial>> known; // by head: an option's residual depends on the recipe's windows and value_rms only
     double valueRms = 0;
+    std::map<std::int64_t, TopMass> topMass; // by head
 
     // A person's text: the stream that enters layer `textLayer`.
     std::vector<TokenId> text;

@@ -139,6 +139,23 @@ private Q_SLOTS:
         QCOMPARE(shares, (std::vector<float>{0, 0, -0.75f, 0.25f}));
     }
 
+    void topMassByHand() { // two windows of 5 tokens
+        const std::vector<float> even{1, 0, 0, 0, 0, .5f, .5f, 0, 0, 0, .25f, .5f, .25f, 0, 0, .25f, .25f, .25f, .25f, 0, .125f, .25f, .125f, .25f, .25f};
+        std::vector<float> first(25);
+        for (std::size_t t = 0; t < 5; ++t)
+            first[5 * t] = 1;
+        const auto one = topMass({even}, 5);
+        QVERIFY(one.rows == 5 && one.windows == 1 && std::isnan(one.se[0]));
+        QCOMPARE(one.mean[0], (1 + 0.5 + 0.5 + 0.25 + 0.25) / 5);
+        QCOMPARE(one.mean[1], (1 + 1 + 1 + 1 + 0.875) / 5);
+        QCOMPARE(one.mean[2], 1.0);
+        const auto two = topMass({even, first}, 5);
+        QVERIFY(two.rows == 10 && two.windows == 2);
+        QCOMPARE(two.mean[0], 0.75);
+        QCOMPARE(two.se[0], 0.25); // of 0.5 and 1: half their difference
+        QVERIFY(topMass({}, 5).rows == 0);
+    }
+
     void patternAgainstTokens_data() {
         QTest::addColumn<int>("T");
         QTest::addColumn<bool>("delta");
@@ -189,6 +206,21 @@ private Q_SLOTS:
         const at::Tensor v = queryKeyValue(*one.model, *one.weights, one.capture.x.narrow(0, 0, 1)).v[0][kHead / config.groupSize()];
         LINNET_NEAR(wide(view.teacher, {T, T}).matmul(v.to(at::kDouble)), one.capture.heads[0].narrow(1, kHead * D, D), 1e-5);
         LINNET_NEAR(wide(view.teacher, {T, T}).sum(1), at::ones({T}, at::kDouble), 1e-5);
+        // the largest sources of each row of each window
+        QVERIFY(view.top.windows == 5 && view.top.rows == 5 * T);
+        std::vector<at::Tensor> means;
+        for (std::int64_t n = 0; n < 5; ++n) {
+            const auto qk = queryKeyValue(*one.model, *one.weights, one.capture.x.narrow(0, n, 1));
+            const at::Tensor logits = qk.q[0][kHead].to(at::kDouble).matmul(qk.k[0][kHead / config.groupSize()].to(at::kDouble).t()) / std::sqrt(double(D));
+            const at::Tensor A = logits.masked_fill(at::ones({T, T}, at::kBool).triu(1), -INFINITY).softmax(-1);
+            means.push_back(std::get<0>(A.sort(-1, true)).cumsum(-1).mean(0));
+        }
+        const at::Tensor shares = at::stack(means); // [5, T]
+        for (std::size_t k = 0; k < kTopSources.size(); ++k) {
+            const at::Tensor of = shares.select(1, kTopSources[k] - 1);
+            nearly(view.top.mean[k], of.mean().item<double>(), 1e-5, "top mass");
+            nearly(view.top.se[k], of.std().item<double>() / std::sqrt(5.0), 1e-3, "its standard error");
+        }
         double mass = 0;
         for (const double each : view.distanceMass)
             mass += each;
