@@ -63,7 +63,7 @@ WrittenFolder writeAdapter(const WriteJob& job, const Control& control) {
     const auto whole = bytesOf(hfPlan(job.model, type)), own = bytesOf(plan);
     writeFileAtomically(job.folder / kAdapterFile, adapterConfig(job).dump(2) + "\n");
     WrittenFolder written{writeRunFiles(job), true, {"converted layers only: " + megabytes(own) + " against " + megabytes(whole) + " of the whole student; opens where its teacher is at hand"}};
-    written.files.push_back(kAdapterFile);
+    written.files.emplace_back(kAdapterFile);
     WriteJob oneFile = job;
     oneFile.options.shardBytes = std::numeric_limits<std::uint64_t>::max(); // readers of adapters know one file
     writeTensors(oneFile, plan, written, control, kAdapterWeights);

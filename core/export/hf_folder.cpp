@@ -39,14 +39,14 @@ std::vector<std::string> writeRunFiles(const WriteJob& job) {
     std::vector<std::string> files;
     if (const auto recipe = job.student / "recipe.json"; std::filesystem::exists(recipe)) {
         writeFileAtomically(job.folder / "recipe.json", readTextFile(recipe));
-        files.push_back("recipe.json");
+        files.emplace_back("recipe.json");
     }
     if (const auto file = job.student / "report.json"; std::filesystem::exists(file)) {
         Json report = readJsonFile(file);
         if (report.is_object() && report.contains("run") && report["run"].is_string())
             report["run"] = std::filesystem::path(report["run"].get<std::string>()).filename().string(); // where it lay is nobody's business
         writeFileAtomically(job.folder / "report.json", report.dump(2) + "\n");
-        files.push_back("report.json");
+        files.emplace_back("report.json");
     }
     return files;
 }
@@ -78,9 +78,9 @@ WrittenFolder writeHfFolder(const WriteJob& job, const Control& control) {
     const Json config = hfConfig(job.model, job.options.dtype); // first: it refuses what can't be expressed
     WrittenFolder written{writeBesideWeights(job, config), true, {}};
     writeFileAtomically(job.folder / "modeling_linnet.py", kModelingPython);
-    written.files.push_back("modeling_linnet.py");
+    written.files.emplace_back("modeling_linnet.py");
     if (std::ranges::any_of(job.model.mixers(), [](const auto& entry) { return entry.second.kind == Mixer::Kind::Linear; }))
-        written.notes.push_back("On a GPU the modelling file takes the kernels of flash-linear-attention where that is installed; LINNET_FLA=0 in the environment keeps it to plain PyTorch.");
+        written.notes.emplace_back("On a GPU the modelling file takes the kernels of flash-linear-attention where that is installed; LINNET_FLA=0 in the environment keeps it to plain PyTorch.");
     writeTensors(job, hfPlan(job.model, storedTypeName(job.options.dtype)), written, control);
     return written;
 }

@@ -66,7 +66,7 @@ void readGgufOrigin(const fs::path& file, TeacherOrigin& origin) {
 std::string studentHash(const Model& model, const std::string& teacher) {
     std::string parts = teacher;
     for (const auto& [layer, mixer] : model.mixers()) {
-        parts += "\n" + std::to_string(layer);
+        parts.append("\n").append(std::to_string(layer));
         if (mixer.kind == Mixer::Kind::SlidingWindow)
             parts += " window " + std::to_string(mixer.window) + " " + std::to_string(mixer.sinks);
         else if (mixer.kind == Mixer::Kind::Linear)
