@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "core/convert/recipe_checks.h"
 #include "core/convert/run_folder.h"
 #include "core/convert/select.h"
 #include "core/evaluate/evaluate_model.h"
@@ -375,6 +376,87 @@ private Q_SLOTS:
             const auto damaged = resumeRun(folder, {}, {});
             QVERIFY2(!damaged && damaged.error().code == ErrorCode::Malformed && messageOf(damaged).contains("state.json"), state);
         }
+    }
+
+    void aLostStateLeavesLossesUnknown() { // the layers are there, their losses are not: no 0 for what nobody knows
+        const auto folder = run("lost state");
+        fs::copy(m_plain, folder, fs::copy_options::recursive);
+        fs::remove(folder / "state.json");
+        fs::remove(folder / "report.json");
+        const auto report = resumeRun(folder, {}, {});
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        const auto align = std::ranges::find(report->stages, "align", &StageReport::name);
+        QVERIFY(align != report->stages.end() && !align->lossFirst && !align->lossLast);
+        for (const auto& stage : reportToJson(*report)["stages"])
+            QVERIFY(stage["loss_last"].is_null());
+        QVERIFY(studentBytes(folder) == studentBytes(m_plain));
+    }
+
+    void keptLayersOfTheStateAreChecked() {
+        const auto folder = run("odd layers");
+        fs::copy(m_plain, folder, fs::copy_options::recursive);
+        for (const char* kept : {"[0, 4]", "[0, 0]", "[2, 1]"}) {
+            Json state = readJsonFile(m_plain / "state.json");
+            state["finished"] = false;
+            state["kept_layers"] = Json::parse(kept);
+            writeFileAtomically(folder / "state.json", state.dump());
+            const auto refused = resumeRun(folder, {}, {});
+            QVERIFY2(!refused && refused.error().code == ErrorCode::Malformed && messageOf(refused).contains("kept_layers") && messageOf(refused).contains("state.json"), kept);
+        }
+    }
+
+    void impossibleCacheFailsAtOnce() { // 4 layers of 2 key/value heads of 8 channels: no choice fits a kilobyte; nothing is made
+        const auto info = orFail(readModelInfo(m_teachers.path("llama")));
+        auto wanted = recipe();
+        wanted.keep = parseKeepRule("bypass:cache=1KiB@4096");
+        const auto errors = checkRecipe(wanted, info);
+        QCOMPARE(errors.size(), std::size_t(1));
+        const auto refused = convertTo(run("no cache"), wanted);
+        QVERIFY(!refused && !fs::exists(run("no cache")));
+        QCOMPARE(messageOf(refused), QString::fromStdString(errors.front().message));
+        const auto smallest = std::stoll(errors.front().context.at("expected"));
+        wanted.keep = parseKeepRule("bypass:cache=" + std::to_string(smallest) + "@4096");
+        QVERIFY(checkRecipe(wanted, info).empty());
+        wanted.keep = parseKeepRule("bypass:cache=" + std::to_string(smallest - 1) + "@4096");
+        QCOMPARE(checkRecipe(wanted, info).size(), std::size_t(1));
+        wanted.dtype = "bf16"; // half the keys and values; the states stay float32
+        wanted.never = {0, 1, 2, 3};
+        wanted.keep = parseKeepRule("bypass:cache=" + std::to_string(4 * 4096 * 2 * info.config.kvHeads * info.config.headDim * 2) + "@4096");
+        QVERIFY(checkRecipe(wanted, info).empty());
+        wanted.dtype = "f32";
+        QVERIFY(checkRecipe(wanted, info).front().message.find("pins.never") != std::string::npos);
+    }
+
+    void whatHasNoEffectIsSaid() {
+        auto wanted = recipe();
+        const auto keys = [&] {
+            QStringList found;
+            for (const auto& note : recipeNotes(wanted, 4))
+                found << QString::fromStdString(note.key);
+            return found.join(' ');
+        };
+        wanted.keep = parseKeepRule("layers:0,2");
+        QCOMPARE(keys(), QString());
+        wanted.never = {0, 1, 3};
+        wanted.always = {2};
+        QCOMPARE(keys(), QString("pins.never pins.always"));
+        QCOMPARE(recipeNotes(wanted, 4)[0].text, std::string("pins.never: layers 1, 3 stay softmax, against layers:0,2"));
+        QCOMPARE(recipeNotes(wanted, 4)[1].text, std::string("pins.always: layer 2 is converted, against layers:0,2"));
+        wanted.never.clear(), wanted.always.clear();
+        wanted.targets[0][3].beta = 0.5;
+        wanted.targets[1][3].beta = 0.5;
+        QCOMPARE(keys(), QString("targets.0"));
+        wanted.always = {0}; // the pin converts it
+        QCOMPARE(keys(), QString("pins.always"));
+        wanted.always.clear();
+        wanted.keep = parseKeepRule("bypass:2"); // not yet known
+        QCOMPARE(keys(), QString());
+        wanted.never = {1};
+        QCOMPARE(keys(), QString("targets.1"));
+        wanted.preset = "sliding-window";
+        QCOMPARE(keys(), QString("targets.0 targets.1"));
+        wanted.keep = parseKeepRule("layers:9"); // validateRecipe says that
+        QCOMPARE(keys(), QString());
     }
 
     void aKillBeforeTheRecipe() { // leaves a folder that a run may still take
