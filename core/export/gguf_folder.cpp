@@ -52,10 +52,6 @@ GgufType storedType(const std::string& name, const std::vector<std::int64_t>& sh
     return type == GgufType::Q8_0 && shape.back() % 32 != 0 ? GgufType::F16 : type;
 }
 
-bool keepsSoftmax(const Model& model) {
-    return std::ssize(model.mixers()) < model.config().layers;
-}
-
 // q and k of a softmax layer without QK-norm (eps_lift.h).
 class Lifting {
 public:
@@ -201,10 +197,10 @@ WrittenFolder writeGgufFolder(const WriteJob& job, const Control& control) {
         metadata.push_back(std::move(key));
     if (options.dtype == "q8_0")
         written.notes.push_back("matrices are quantised to 8 bits (Q8_0); norms, taps and gates stay float32, rows that are no multiple of 32 float16");
-    if (keepsSoftmax(model) && !model.config().qkNorm)
+    if (!model.config().qkNorm)
         written.notes.push_back("q and k of softmax layers are stored times a power of two so small that llama.cpp's norm of them is a constant, which takes it back "
                                 "(compared with llama.cpp on the CPU); they stay " + std::string(options.dtype == "bf16" || options.dtype == "q8_0" ? "bf16" : "float32"));
-    if (keepsSoftmax(model) && model.config().qkvBias)
+    if (model.config().qkvBias)
         written.notes.push_back("llama.cpp reads the biases of q, k and v in this architecture since 2026; older ones refuse the file");
     written.exact = writeFile(job, folder / kGgufFile, metadata, control);
     written.files.emplace_back(kGgufFile);
