@@ -22,7 +22,7 @@ public:
     }
     std::int64_t integer(const std::string& key, std::int64_t most, const Json& otherwise = {}) const {
         const Json found = value(key, otherwise);
-        if (!found.is_number_unsigned() || found.get<std::uint64_t>() < 1 || found.get<std::uint64_t>() > static_cast<std::uint64_t>(most))
+        if (!found.is_number_integer() || found.get<std::int64_t>() < 1 || found.get<std::int64_t>() > most)
             refuse(ErrorCode::Malformed, key, found, "a whole number from 1 to " + std::to_string(most));
         return found.get<std::int64_t>();
     }
@@ -152,7 +152,7 @@ OpenedModel openFla(const fs::path& folder) {
             teacher[key] = config[key];
     OpenedModel opened;
     opened.files.path = folder;
-    opened.files.config = hfConfigFromJson(teacher, file);
+    opened.files.config = hfConfigFromJson(parseJson(teacher.dump(), file.string()), file); // its numbers as a file has them
     opened.files.weights = flaSource(openSafetensorsFolder(folder), layout);
     opened.files.tokenizer = openTokenizerJson(tokenizerFolder(folder));
     opened.student = opened.files.weights;

@@ -185,8 +185,9 @@ private Q_SLOTS:
         const Json config = readJsonFile(folder / "config.json");
         const auto expected = Json::parse(R"({"layers": [0, 2], "num_heads": 6, "num_kv_heads": 2, "qkv_bias": true, "window_size": null, "rope_theta": 10000.0})");
         QCOMPARE(config["attn"].dump(), expected.dump()); // one dictionary: what older releases read too
-        for (const auto& [key, value] : Json::parse(R"({"model_type": "gated_deltanet", "head_dim": 8, "num_heads": 6, "expand_v": 1.0, "use_gate": true, "conv_size": 4,
-                "use_short_conv": true, "allow_neg_eigval": false, "norm_eps": 1e-5, "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": null})").items())
+        const auto keys = Json::parse(R"({"model_type": "gated_deltanet", "head_dim": 8, "num_heads": 6, "expand_v": 1.0, "use_gate": true, "conv_size": 4,
+                "use_short_conv": true, "allow_neg_eigval": false, "norm_eps": 1e-5, "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": null})");
+        for (const auto& [key, value] : keys.items())
             QVERIFY2(config.contains(key) && config[key] == value, (key + ": " + config.value(key, Json()).dump()).c_str());
         const auto source = openSafetensorsFile(folder / "model.safetensors");
         QCOMPARE(source->find("model.layers.1.attn.A_log")->storedType, std::string("F32"));
