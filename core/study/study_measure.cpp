@@ -22,7 +22,7 @@ StudyMeasure::StudyMeasure(const Model& teacher, const TokenWindows& windows, st
         const auto count = std::min(blockWindows, windows.sequences - from);
         std::vector<std::int64_t> rows(static_cast<std::size_t>(count));
         std::iota(rows.begin(), rows.end(), from);
-        m_blocks.push_back({windows.rows(rows), {reference->hidden.narrow(0, from, count), reference->head}});
+        m_blocks.push_back({windows.rows(rows), {reference->hidden.narrow(0, from, count), reference->head, 0, {}}});
         m_blocks.back().teacherLoss = evaluateMixers(teacher, {}, m_blocks.back().windows, nullptr, control).loss;
     }
 }
