@@ -16,9 +16,14 @@ class Text {
     Q_DECLARE_TR_FUNCTIONS(CurveDrawing)
 };
 
+QString nameOf(const DrawnRun& run) {
+    return run.baseline ? Text::tr("%1 (baseline)").arg(run.entry->name) : run.entry->name;
+}
+
 CurveLook lookOf(const DrawnRun& run) {
     const auto own = widgets::runLook(run.entry->look);
     CurveLook look;
+    look.group = nameOf(run);
     look.color = own.color;
     look.style = run.baseline ? Qt::DashLine : own.style;
     look.width = run.baseline ? 2 : 1.5;
@@ -40,10 +45,6 @@ CurveLook heldOutOf(CurveLook look) { // few points, each with its marker
     return look;
 }
 
-QString nameOf(const DrawnRun& run) {
-    return run.baseline ? Text::tr("%1 (baseline)").arg(run.entry->name) : run.entry->name;
-}
-
 void put(widgets::CurvePlot& plot, const QString& id, const QString& name, const CurveLook& look, const std::vector<double>& x, const std::vector<double>& y) {
     if (x.empty())
         return;
@@ -52,7 +53,7 @@ void put(widgets::CurvePlot& plot, const QString& id, const QString& name, const
     plot.append(id, x, y);
 }
 
-void drawLayer(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, std::int64_t layer, int nth, CurveQuantity quantity, const CurveOptions& options, std::int64_t fromStep) {
+void drawLayer(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, std::int64_t layer, int nth, CurveQuantity quantity, const CurveOptions& options, std::int64_t fromStep, std::int64_t toStep) {
     static constexpr Marker markers[] = {Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond};
     static constexpr Qt::PenStyle lines[] = {Qt::SolidLine, Qt::DashLine, Qt::DotLine, Qt::DashDotLine};
     const bool heldOut = quantity == CurveQuantity::HeldOut;
@@ -64,15 +65,15 @@ void drawLayer(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves&
     }
     if (heldOut)
         look = heldOutOf(look);
-    const auto points = stage.layer(layer, quantity, options.axis, fromStep);
+    const auto points = stage.layer(layer, quantity, options.axis, fromStep, toStep);
     auto name = layer < 0 ? nameOf(run) : Text::tr("%1, layer %2").arg(nameOf(run)).arg(layer);
     if (heldOut)
         name = Text::tr("%1, held out").arg(name);
-    put(plot, run.entry->folder + QStringLiteral("|%1|%2").arg(layer).arg(heldOut ? 1 : 0), name, look, points.x, points.y);
+    put(plot, layerCurve(run.entry->folder, layer, heldOut), name, look, points.x, points.y);
 }
 
-void drawPercentiles(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, CurveQuantity quantity, const CurveOptions& options, std::int64_t fromStep) {
-    const auto points = stage.percentiles(quantity, options.axis, fromStep);
+void drawPercentiles(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, CurveQuantity quantity, const CurveOptions& options, std::int64_t fromStep, std::int64_t toStep) {
+    const auto points = stage.percentiles(quantity, options.axis, fromStep, toStep);
     const bool heldOut = quantity == CurveQuantity::HeldOut;
     const auto look = lookOf(run);
     const auto id = [&](const char* part) { return run.entry->folder + QStringLiteral("|%1|%2").arg(QLatin1String(part)).arg(heldOut ? 1 : 0); };
@@ -89,18 +90,22 @@ void drawPercentiles(widgets::CurvePlot& plot, const DrawnRun& run, const StageC
 
 } // namespace
 
-void drawSteps(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, const CurveOptions& options, std::int64_t fromStep) {
+QString layerCurve(const QString& folder, std::int64_t layer, bool heldOut) {
+    return folder + QStringLiteral("|%1|%2").arg(layer).arg(heldOut ? 1 : 0);
+}
+
+void drawSteps(widgets::CurvePlot& plot, const DrawnRun& run, const StageCurves& stage, const CurveOptions& options, std::int64_t fromStep, std::int64_t toStep) {
     std::vector<CurveQuantity> quantities{options.quantity};
     if (options.quantity == CurveQuantity::Loss && options.trainAndHeldOut)
         quantities.push_back(CurveQuantity::HeldOut);
     const auto layers = stage.layers();
     for (const auto quantity : quantities) {
-        if (layers.size() > kFewLayers)
-            drawPercentiles(plot, run, stage, quantity, options, fromStep);
+        if (layers.size() > kFewLayers && options.percentiles)
+            drawPercentiles(plot, run, stage, quantity, options, fromStep, toStep);
         int nth = 0;
         for (const auto layer : layers)
             if (layers.size() <= kFewLayers || options.pinned.contains(layer))
-                drawLayer(plot, run, stage, layer, nth++, quantity, options, fromStep);
+                drawLayer(plot, run, stage, layer, nth++, quantity, options, fromStep, toStep);
     }
 }
 
@@ -153,8 +158,12 @@ void drawCalibration(widgets::CurvePlot& plot, const DrawnRun& run) {
         plot.clearPoints(id(part));
     put(plot, id("p10"), Text::tr("%1, heads 10 %").arg(nameOf(run)), edgeOf(look), x, p10);
     put(plot, id("p90"), Text::tr("%1, heads 90 %").arg(nameOf(run)), edgeOf(look), x, p90);
+    look.style = Qt::NoPen; // points: between two converted layers there may be others
     put(plot, id("p50"), Text::tr("%1, median of the heads").arg(nameOf(run)), look, x, p50);
-    put(plot, id("layer"), Text::tr("%1, whole layer").arg(nameOf(run)), heldOutOf(look), layers, whole);
+    auto ofLayer = heldOutOf(look);
+    ofLayer.style = Qt::NoPen;
+    ofLayer.marker = look.marker == Marker::Diamond ? Marker::Square : Marker::Diamond;
+    put(plot, id("layer"), Text::tr("%1, whole layer").arg(nameOf(run)), ofLayer, layers, whole);
     plot.setBand(id("p10"), id("p90"));
 }
 

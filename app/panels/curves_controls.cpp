@@ -115,7 +115,7 @@ QWidget* CurvesPanel::makePlots() {
     plots->setChildrenCollapsible(false);
     static const char* const names[Stages] = {"calibrationPlot", "alignPlot", "driftPlot", "distillPlot"};
     const QString spoken[Stages] = {tr("Calibration: residual of the closed form"), tr("Alignment"), tr("Drift: loss on the student's inputs"), tr("Distillation")};
-    const QString empty[Stages] = {tr("No closed form in this run."), tr("Start a run: the alignment loss of its layers appears here."),
+    const QString empty[Stages] = {tr("No closed form in this run."), tr("No alignment yet: the loss of each layer appears here while a run aligns it."),
                                    tr("No drift correction in this run: Method > drift turns it on."), tr("No distillation in this run: Method > Distillation > steps turns it on.")};
     for (int stage = 0; stage < Stages; ++stage) {
         auto* plot = m_plots[stage] = new widgets::CurvePlot;
@@ -127,6 +127,8 @@ QWidget* CurvesPanel::makePlots() {
         plot->setWholeX(overLayers(stage));
         plots->addWidget(plot);
         connect(plot, &widgets::CurvePlot::cursorMoved, this, [this, stage](double x) { moveCursor(stage, x); });
+        connect(plot, &widgets::CurvePlot::xViewChangedByUser, this, [this, stage](double from, double to) { moveX(stage, from, to); });
+        connect(plot, &widgets::CurvePlot::viewResetByUser, this, [this, stage] { resetX(stage); });
         connect(plot, &widgets::PlotWidget::saved, this, [this](const QString& message) { Q_EMIT m_session->notice(message); });
     }
     m_values = new QTableWidget(0, 4);

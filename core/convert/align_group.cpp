@@ -229,6 +229,11 @@ LinearLayer AlignGroup::best(std::size_t index) const {
     return layer;
 }
 
+std::pair<std::int64_t, std::optional<double>> AlignGroup::kept(std::size_t index) const {
+    const auto row = static_cast<std::int64_t>(index);
+    return {m_bestStep[row].item<std::int64_t>(), m_heldOut == 0 ? std::nullopt : std::optional(m_bestLoss[row].item<double>())};
+}
+
 std::uint64_t AlignGroup::stateBytes() const {
     return 4 * static_cast<std::uint64_t>(m_step.parameters.numel()) * 4;
 }

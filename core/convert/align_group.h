@@ -55,6 +55,7 @@ public:
     AlignState state(std::size_t index) const; // now, on the host
     LinearLayer best(std::size_t index) const; // on the host
     std::pair<double, double> losses(std::size_t index) const { return {m_lossFirst[index], m_lossLast[index]}; }
+    std::pair<std::int64_t, std::optional<double>> kept(std::size_t index) const; // step and held-out loss of the state that best() gives
     std::uint64_t stateBytes() const; // of all layers' states on disk
 
 private:

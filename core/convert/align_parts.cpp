@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::int64_t kMaxHeldOut = 16; // windows: enough for a ranking of states, cheap beside the steps
 constexpr std::int64_t kMeasurements = 8; // of a run
+// AdamW's first steps move every weight by the whole learning rate. SmolLM2-135M, layers 5 and 20, lr 6e-3, held-out loss after 3 of 30 steps:
+// .069 -> .105 and .78 -> 1.30 with the share's 2 steps of warm-up, .077 and .98 with 5.
+constexpr std::int64_t kLeastWarmup = 5;
 
 std::uint64_t mix(std::uint64_t value) { // splitmix64's finaliser
     value += 0x9e3779b97f4a7c15ULL;
@@ -30,8 +33,13 @@ std::vector<std::int64_t> drawBatch(std::uint64_t seed, std::int64_t step, std::
     return rows;
 }
 
+std::int64_t warmupSteps(const AlignSettings& settings) {
+    const auto share = std::llround(settings.warmup * static_cast<double>(settings.steps));
+    return settings.warmup > 0 ? std::max<std::int64_t>(share, std::min(kLeastWarmup, settings.steps / 2)) : 0;
+}
+
 double scheduleFactor(const AlignSettings& settings, std::int64_t step) {
-    const auto warmup = std::llround(settings.warmup * static_cast<double>(settings.steps));
+    const auto warmup = warmupSteps(settings);
     const double rise = step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1.0;
     if (settings.schedule != "cosine")
         return rise;

@@ -9,6 +9,8 @@ namespace linnet::core {
 std::uint64_t layerSeed(const Recipe& recipe, std::int64_t layer);
 // Windows of one step, drawn by counter: a resumed run draws the same.
 std::vector<std::int64_t> drawBatch(std::uint64_t seed, std::int64_t step, std::int64_t batch, std::int64_t windows);
+// align.warmup of the steps; where that is above 0, at least 5 steps, or half of all of them: short runs don't begin at the full rate.
+std::int64_t warmupSteps(const AlignSettings& settings);
 // Share of the learning rate in a step counted from 0: linear warm-up, then constant or cosine to 5 %.
 double scheduleFactor(const AlignSettings& settings, std::int64_t step);
 // The last windows of the calibration set, never trained on: 0 only where there is one window.

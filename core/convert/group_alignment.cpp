@@ -233,7 +233,7 @@ void GroupAlignment::align(Group& group) {
         const auto layer = group.layers[i];
         m_student[layer] = Mixer{Mixer::Kind::Linear, &mixerSpec(recipe.mixer), align.best(i)};
         if (recipe.align.steps > 0)
-            run.state()["align"][std::to_string(layer)] = {align.losses(i).first, align.losses(i).second};
+            run.noteAligned(layer, align.losses(i), align.kept(i).first, align.kept(i).second);
         m_finished.push_back(layer);
     }
     group.align.reset(); // its memory is the next group's
@@ -316,6 +316,14 @@ void GroupAlignment::run(const std::filesystem::path& studentFile, const std::fi
         const auto found = place.find(l);
         Group& group = found == place.end() ? none : groups[found->second.first];
         const auto weights = teacher.layer(l);
+        if (const auto* const own = mixerAt(teacher.mixers(), l)) { // a hybrid's, which stays as it is
+            for (std::int64_t n = 0; n < N; n += piece) {
+                m_job.control.checkpoint();
+                at::Tensor rows = hidden.narrow(0, n, std::min(piece, N - n));
+                rows.copy_(runBlock(teacher, *weights, own, rows.to(teacher.device())));
+            }
+            continue;
+        }
         capture(group, found == place.end() ? 0 : found->second.second, *weights, hidden, l == last);
         if (group.layers.empty() || l != group.layers.back())
             continue;

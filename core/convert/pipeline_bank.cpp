@@ -3,6 +3,7 @@
 
 #include "core/base/file_hash.h"
 #include "core/base/files.h"
+#include "core/convert/align_parts.h"
 #include "core/convert/closed_form.h"
 #include "core/convert/group_alignment.h"
 #include "core/convert/pipeline.h"
@@ -30,9 +31,7 @@ void Pipeline::select(BankKind measuredOn) {
     if (this->measuredOn() != measuredOn) {
         if (measuredOn == BankKind::None) { // not yet known: every layer that may be converted is made
             m_bank = this->measuredOn() == BankKind::Aligned || m_options.wholeBank;
-            for (std::int64_t l = 0; l < layers; ++l)
-                if (!m_recipe.never.contains(l))
-                    m_aligned.push_back(l);
+            m_aligned = convertible();
         }
         return;
     }
@@ -50,7 +49,9 @@ void Pipeline::select(BankKind measuredOn) {
     stage("select", [&](Json& report) {
         auto kept = keptLayers(m_recipe, layers);
         if (!kept) {
-            const Mixers bank = measuredOn == BankKind::None ? Mixers{} : computed(loadMixers(measuredOn == BankKind::Starts ? checkpoint("starts") : alignedFile()));
+            Mixers bank = measuredOn == BankKind::None ? Mixers{} : computed(loadMixers(measuredOn == BankKind::Starts ? checkpoint("starts") : alignedFile()));
+            if (!bank.empty()) // a hybrid's are in every choice
+                bank.insert(m_teacher->mixers().begin(), m_teacher->mixers().end());
             Json measured = state().value("measured", Json::object());
             SelectionJob job{*m_teacher, m_slices.selection, bank.empty() ? nullptr : &bank, m_profile ? &*m_profile : nullptr, m_recipe.never, m_recipe.always, true,
                              measured, [&] { state()["measured"] = measured, m_run.save(); }, m_control};
@@ -74,19 +75,26 @@ void Pipeline::select(BankKind measuredOn) {
                      std::to_string(layers - 1) + " in order, each once",
                  {{"file", m_run.file("state.json").string()}, {"key", "kept_layers"}, {"found", std::to_string(m_kept[i])}});
     for (std::int64_t l = 0; l < layers; ++l)
-        if (!std::binary_search(m_kept.begin(), m_kept.end(), l))
+        if (!std::binary_search(m_kept.begin(), m_kept.end(), l) && !m_teacher->mixers().contains(l))
             m_converted.push_back(l);
     if (measuredOn == BankKind::Aligned)
         return;
     if (measuredOn == BankKind::None && m_options.wholeBank && !slidingWindow()) {
         m_bank = true;
-        for (std::int64_t l = 0; l < layers; ++l)
-            if (!m_recipe.never.contains(l))
-                m_aligned.push_back(l);
+        m_aligned = convertible();
     } else {
         m_bank = false;
         m_aligned = m_converted;
     }
+}
+
+// All but those that a pin keeps and those that a hybrid has converted already.
+std::vector<std::int64_t> Pipeline::convertible() const {
+    std::vector<std::int64_t> layers;
+    for (std::int64_t l = 0; l < m_teacher->config().layers; ++l)
+        if (!m_recipe.never.contains(l) && !m_teacher->mixers().contains(l))
+            layers.push_back(l);
+    return layers;
 }
 
 // The teacher's dtype is what a student is measured in.
@@ -111,6 +119,7 @@ void Pipeline::alignLayers() {
         if (!takeBank())
             makeLayers(m_recipe, alignedFile(), report);
         keepBank();
+        logKeptStarts();
         report["steps"] = m_recipe.align.steps;
         report["tokens"] = m_slices.calibration.tokens();
         const Json losses = m_run.state().value("align", Json::object());
@@ -125,6 +134,22 @@ void Pipeline::alignLayers() {
             report["loss_last"] = final;
         }
     });
+}
+
+// Of banks that older versions made it is not known.
+std::vector<AlignedLayer> Pipeline::alignedLayers(const std::vector<std::int64_t>& layers) const {
+    std::vector<AlignedLayer> list;
+    const Json noted = m_run.state().value("align", Json::object());
+    for (const auto layer : layers)
+        if (const auto found = noted.find(std::to_string(layer)); found != noted.end() && found->size() > 3)
+            list.push_back({layer, m_recipe.align.steps, (*found)[2].get<std::int64_t>(), (*found)[3].is_number() ? std::optional((*found)[3].get<double>()) : std::nullopt});
+    return list;
+}
+
+void Pipeline::logKeptStarts() const {
+    for (const auto& layer : alignedLayers(m_aligned))
+        if (layer.keptStep == 0 && layer.steps > 0)
+            m_control.log("layer " + std::to_string(layer.layer) + ": best at step 0 of " + std::to_string(layer.steps) + ", training not kept");
 }
 
 // Groups hold the Gated DeltaNet layer only, and pay where launches cost more than arithmetic.
@@ -154,7 +179,10 @@ LinearLayer Pipeline::startAndAlign(const Recipe& recipe, std::int64_t layer, co
     }
     AlignState state;
     const bool resumed = m_run.loadAlign(layer, m_teacher->device(), state);
+    const auto index = std::lower_bound(m_aligned.begin(), m_aligned.end(), layer) - m_aligned.begin();
+    const double total = static_cast<double>(recipe.align.steps) * static_cast<double>(m_aligned.size());
     if (!resumed) {
+        m_control.report("align", static_cast<double>(index * recipe.align.steps), total, "layer " + std::to_string(layer) + ", its start");
         state = freshAlignState(initialLayer(context, recipe.preset));
         if (!fit.heads.empty())
             m_run.saveClosedForm(layer, closedFormToJson(layer, fit));
@@ -162,8 +190,6 @@ LinearLayer Pipeline::startAndAlign(const Recipe& recipe, std::int64_t layer, co
     m_run.dropMetrics(layer, state.step);
     if (recipe.align.steps == 0)
         return state.best;
-    const auto index = std::lower_bound(m_aligned.begin(), m_aligned.end(), layer) - m_aligned.begin();
-    const double total = static_cast<double>(recipe.align.steps) * static_cast<double>(m_aligned.size());
     AlignJob job{*m_teacher, layer, recipe, capture.x, capture.target, {}, {}, {}};
     job.metric = metric;
     job.onMetric = [&](const MetricRow& measured) { keepMetric(measured); };
@@ -174,7 +200,8 @@ LinearLayer Pipeline::startAndAlign(const Recipe& recipe, std::int64_t layer, co
     };
     const at::AutoGradMode gradients(true);
     const auto aligned = alignLayer(job, state);
-    m_run.state()["align"][std::to_string(layer)] = {state.lossFirst, state.lossLast};
+    const bool measured = heldOutWindows(recipe.align, capture.x.size(0)) > 0;
+    m_run.noteAligned(layer, {state.lossFirst, state.lossLast}, state.bestStep, measured ? std::optional(state.bestLoss) : std::nullopt);
     m_run.save(); // before the layer counts as finished: a kill in between must not lose its losses
     return aligned;
 }
@@ -200,15 +227,22 @@ void Pipeline::alignByLayer(const Recipe& recipe, const std::filesystem::path& f
         metrics = outputMetrics(*m_teacher, metricWindows(m_slices.calibration, m_teacher->device()), recipe.seed, m_control);
     for (std::int64_t l = 0; l <= last; ++l) {
         const auto weights = m_teacher->layer(l);
+        const auto* const own = mixerAt(m_teacher->mixers(), l); // a hybrid's, which stays as it is
         LayerCapture capture;
         if (remaining(l)) {
             capture.x = at::empty_like(hidden);
             capture.target = at::empty_like(hidden);
             capture.heads = at::empty({N, ids.size(1), config.heads * config.headDim}, hidden.options());
         }
+        const auto before = std::lower_bound(m_aligned.begin(), m_aligned.end(), l) - m_aligned.begin(); // layers that are finished, also those of before a stop
         for (std::int64_t n = 0; n < N; n += kCaptureBatch) {
-            m_control.checkpoint();
-            const at::Tensor rows = hidden.narrow(0, n, std::min(kCaptureBatch, N - n));
+            m_control.report("align", static_cast<double>(before * recipe.align.steps), static_cast<double>(recipe.align.steps * std::ssize(m_aligned)),
+                             "the teacher's layer " + std::to_string(l) + ", window " + std::to_string(n) + " of " + std::to_string(N));
+            at::Tensor rows = hidden.narrow(0, n, std::min(kCaptureBatch, N - n));
+            if (own) {
+                rows.copy_(runBlock(*m_teacher, *weights, own, rows));
+                continue;
+            }
             const at::Tensor x = attentionInput(*m_teacher, *weights, rows), heads = headOutputs(*m_teacher, *weights, x);
             const at::Tensor target = outputProjection(*weights, heads);
             if (capture.x.defined()) {
@@ -243,8 +277,10 @@ std::filesystem::path Pipeline::bankCache() const {
     recipe.distill.steps = 0;
     recipe.always.clear();
     recipe.convention = "chunked", recipe.evaluateSeqLen = 0;
+    const auto warmup = warmupSteps(recipe.align), share = std::int64_t{std::llround(recipe.align.warmup * static_cast<double>(recipe.align.steps))};
     return m_options.bankFolder / hashBytes(recipeHash(recipe) + m_teacher->hash() + m_slices.calibration.hash() + std::string(m_teacher->device().is_cuda() ? "cuda" : "cpu") +
-                                            std::to_string(m_run.state().value("memory_bytes", std::uint64_t{0})) + (baselines() ? "+naive" : ""));
+                                            std::to_string(m_run.state().value("memory_bytes", std::uint64_t{0})) + (baselines() ? "+naive" : "") +
+                                            (warmup == share ? std::string() : "warm-up " + std::to_string(warmup)));
 }
 
 // A bank that is damaged, or that another process takes away, is made again; the run is not touched before all of it was found whole.

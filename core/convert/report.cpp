@@ -77,6 +77,11 @@ Json reportToJson(const Report& report) {
         treatments.push_back({{"part", t.part}, {"treatment", t.treatment}, {"residual_folded", t.folded}, {"residual_dropped", t.dropped}, {"heads_folded", t.headsFolded}});
     Json json{{"run", report.run.string()}, {"kept_layers", report.keptLayers}, {"converted_layers", report.convertedLayers}, {"stages", stages},
             {"evaluation", evaluation}, {"peak_memory_bytes", report.peakMemoryBytes}, {"treatments", treatments}, {"notes", report.notes}};
+    if (!report.aligned.empty()) {
+        Json& aligned = json["alignment"] = Json::array();
+        for (const auto& layer : report.aligned)
+            aligned.push_back({{"layer", layer.layer}, {"steps", layer.steps}, {"kept_step", layer.keptStep}, {"held_out_loss", orNull(layer.heldOutLoss)}});
+    }
     if (report.selection)
         json["selection"] = selectionToJson(*report.selection);
     return json;
@@ -96,6 +101,8 @@ Report reportFromJson(const Json& json, const std::string& origin) {
         report.peakMemoryBytes = json.at("peak_memory_bytes");
         for (const auto& t : json.value("treatments", Json::array()))
             report.treatments.push_back({t.at("part"), t.at("treatment"), t.at("residual_folded"), t.at("residual_dropped"), t.at("heads_folded")});
+        for (const auto& layer : json.value("alignment", Json::array()))
+            report.aligned.push_back({layer.at("layer"), layer.at("steps"), layer.at("kept_step"), optionalNumber(layer, "held_out_loss")});
         if (const auto selection = json.find("selection"); selection != json.end())
             report.selection = selectionFromJson(*selection);
         report.notes = json.value("notes", std::vector<std::string>{});

@@ -140,7 +140,7 @@ RunFolder::RunFolder(std::filesystem::path path) : m_path(std::filesystem::absol
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
     : m_path(std::move(other.m_path)), m_state(std::move(other.m_state)), m_lock(std::exchange(other.m_lock, -1)),
-      m_earlierSeconds(other.m_earlierSeconds), m_begin(other.m_begin), m_metrics(std::move(other.m_metrics)), m_log(std::move(other.m_log)) {}
+      m_earlierSeconds(other.m_earlierSeconds), m_lastSaved(std::move(other.m_lastSaved)), m_begin(other.m_begin), m_metrics(std::move(other.m_metrics)), m_log(std::move(other.m_log)) {}
 
 RunFolder::~RunFolder() {
     if (m_lock >= 0)
@@ -249,6 +249,16 @@ void RunFolder::removeCheckpoint(const std::string& name) {
     std::filesystem::remove(file(tensors));
 }
 
+void RunFolder::noteSave(const std::string& stage, std::int64_t layer, std::int64_t step) {
+    if (const auto what = stage + " " + std::to_string(step); std::exchange(m_lastSaved, what) == what && step >= 0)
+        return;
+    std::ofstream(file("checkpoints/saves.jsonl"), std::ios::app) << Json{{"stage", stage}, {"layer", layer}, {"step", step}, {"time", secondsSoFar()}}.dump() + "\n";
+}
+
+void RunFolder::noteAligned(std::int64_t layer, std::pair<double, double> losses, std::int64_t keptStep, std::optional<double> heldOutLoss) {
+    m_state["align"][std::to_string(layer)] = {losses.first, losses.second, keptStep, heldOutLoss ? Json(*heldOutLoss) : Json(nullptr)};
+}
+
 void RunFolder::saveAlign(std::int64_t layer, const AlignState& state) {
     NamedTensors tensors;
     appendLayer(tensors, "parameters.", state.parameters);
@@ -258,6 +268,7 @@ void RunFolder::saveAlign(std::int64_t layer, const AlignState& state) {
         tensors.emplace_back("lock_norms", state.lockNorms);
     saveCheckpoint(alignName(layer), state.step, tensors,
                    {{"best_step", state.bestStep}, {"best_loss", state.bestLoss}, {"loss_first", state.lossFirst}, {"loss_last", state.lossLast}});
+    noteSave("align", layer, state.step);
 }
 
 bool RunFolder::loadAlign(std::int64_t layer, at::Device device, AlignState& state) const {
@@ -281,6 +292,7 @@ bool RunFolder::loadAlign(std::int64_t layer, at::Device device, AlignState& sta
 
 void RunFolder::removeAlign(std::int64_t layer) {
     removeCheckpoint(alignName(layer));
+    noteSave("align", layer, -1); // whole, among the finished ones
 }
 
 void RunFolder::saveDistill(const DistillState& state) {
@@ -293,6 +305,7 @@ void RunFolder::saveDistill(const DistillState& state) {
         appendMoments(tensors, prefix, state.first.at(layer), state.second.at(layer));
     }
     saveCheckpoint(kDistillName, state.step, tensors, {{"layers", layers}, {"loss_first", state.lossFirst}, {"loss_last", state.lossLast}});
+    noteSave("distill", -1, state.step);
 }
 
 bool RunFolder::loadDistill(at::Device device, DistillState& state) const {
@@ -314,6 +327,7 @@ bool RunFolder::loadDistill(at::Device device, DistillState& state) const {
 
 void RunFolder::removeDistill() {
     removeCheckpoint(kDistillName);
+    noteSave("distill", -1, -1);
 }
 
 void RunFolder::saveClosedForm(std::int64_t layer, const Json& fit) {

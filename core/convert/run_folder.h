@@ -32,6 +32,9 @@ public:
     // Rows that a resumed layer (-1: any) will write again.
     void dropMetrics(std::int64_t layer, std::int64_t fromStep, const std::string& stage = "align");
 
+    // Of an aligned layer: its training losses, and which state was kept (AlignedLayer).
+    void noteAligned(std::int64_t layer, std::pair<double, double> losses, std::int64_t keptStep, std::optional<double> heldOutLoss);
+
     // Alignment of one layer in progress: tensors first, then the small file that names them.
     void saveAlign(std::int64_t layer, const AlignState& state);
     bool loadAlign(std::int64_t layer, at::Device device, AlignState& state) const;
@@ -49,10 +52,12 @@ private:
     explicit RunFolder(std::filesystem::path path);
     void saveCheckpoint(const std::string& name, std::int64_t step, const NamedTensors& tensors, Json small);
     void removeCheckpoint(const std::string& name);
+    void noteSave(const std::string& stage, std::int64_t layer, std::int64_t step); // for run_saves.h
     std::filesystem::path m_path;
     Json m_state = Json::object();
     int m_lock = -1;
     double m_earlierSeconds = 0;
+    std::string m_lastSaved; // layers of a group are saved together: noted once
     std::chrono::steady_clock::time_point m_begin = std::chrono::steady_clock::now();
     std::ofstream m_metrics, m_log;
 };
