@@ -39,7 +39,8 @@ Measured measured(const std::map<std::string, core::Evaluation>& evaluation, con
         if (teacher == evaluation.end())
             return {};
         const double ratio = e.perplexity / teacher->second.perplexity;
-        return {ratio, model == "teacher" ? kUnknown : ratio * std::hypot(e.lossSe, teacher->second.lossSe), e.sequences};
+        // Over the same windows the two losses go up and down together: what is left is the noise of their difference. Older runs don't have it.
+        return {ratio, model == "teacher" ? kUnknown : ratio * e.lossDifferenceSe.value_or(std::hypot(e.lossSe, teacher->second.lossSe)), e.sequences};
     }
     case Quantity::Loss: return {e.loss, e.lossSe, e.sequences};
     case Quantity::Kl: return {e.klToTeacher.value_or(kUnknown), e.klSe.value_or(kUnknown), e.sequences};

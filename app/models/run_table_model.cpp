@@ -10,6 +10,23 @@
 
 namespace linnet::app {
 
+namespace {
+
+// Of a finished run that ended with alignment: what the student has, whatever the last step did.
+std::optional<double> keptLoss(const RunEntry& run) {
+    if (!run.report || run.report->aligned.empty() || (!run.metrics.empty() && run.metrics.back().stage != "align"))
+        return std::nullopt;
+    double sum = 0;
+    for (const auto& layer : run.report->aligned) {
+        if (!layer.heldOutLoss)
+            return std::nullopt;
+        sum += *layer.heldOutLoss;
+    }
+    return sum / static_cast<double>(run.report->aligned.size());
+}
+
+} // namespace
+
 RunTableModel::RunTableModel(RunLibrary* library, QObject* parent) : QAbstractTableModel(parent), m_library(library), m_rows(library->runs()) {
     connect(library, &RunLibrary::changed, this, &RunTableModel::refresh);
     connect(library, &RunLibrary::evaluationChanged, this, &RunTableModel::refresh);
@@ -60,9 +77,11 @@ QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int
         return {};
     const std::pair<QString, QString> heads[Columns] = {{tr("run"), tr("Ticked runs are drawn in Curves; F2 renames")},
                                                         {tr("state"), tr("Where it is; the line below says it in full")},
+                                                        {tr("progress"), tr("Of the stage that it is in, or got to")},
+                                                        {tr("loss"), tr("While it runs: of the last step, with its stage. Of a finished alignment: the held-out loss of the states that were kept, mean over the layers")},
+                                                        {tr("perplexity"), tr("Of the student, on the held-out slice")},
                                                         {tr("ratio"), tr("Perplexity of the student / the teacher's, ± one standard error")},
                                                         {tr("KL"), tr("To the teacher, nats a token, ± one standard error")},
-                                                        {tr("last loss"), tr("Of the last measured step, with its stage")},
                                                         {tr("start"), tr("The recipe's preset")},
                                                         {tr("keep"), tr("The rule for the layers that stay softmax")},
                                                         {tr("time"), tr("Executed so far, pauses included")},
@@ -73,7 +92,7 @@ QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int
     if (role == Qt::ToolTipRole)
         return heads[section].second;
     if (role == Qt::TextAlignmentRole)
-        return static_cast<int>((section == Ratio || section == Kl || section == Loss || section == Duration || section == Seed ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+        return static_cast<int>((section == Perplexity || section == Ratio || section == Kl || section == Loss || section == Duration || section == Seed ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
     return {};
 }
 
@@ -83,9 +102,14 @@ QString RunTableModel::text(const RunEntry& run, int column) const {
     switch (column) {
     case Name: return run.name + (run.folder == m_library->baseline() ? tr(" (baseline)") : QString());
     case State: return RunText::state(run, m_library->place(run));
+    case Progress: return RunText::shortProgress(run);
+    case Perplexity: return RunText::number(measured(run.evaluation, "student", Quantity::Perplexity).value, 2);
     case Ratio: return withNoise(measured(run.evaluation, "student", Quantity::Ratio), 3);
     case Kl: return withNoise(measured(run.evaluation, "student", Quantity::Kl), 4);
-    case Loss: return last && std::isfinite(last->loss) ? QStringLiteral("%1 (%2)").arg(QString::number(last->loss, 'g', 4), RunText::stage(last->stage)) : dash;
+    case Loss:
+        if (const auto kept = keptLoss(run))
+            return QStringLiteral("%1 (%2)").arg(QString::number(*kept, 'g', 4), tr("held out"));
+        return last && std::isfinite(last->loss) ? QStringLiteral("%1 (%2)").arg(QString::number(last->loss, 'g', 4), RunText::stage(last->stage)) : dash;
     case Preset: return run.recipe ? QString::fromStdString(run.recipe->preset) : dash;
     case Keep: return run.recipe ? QString::fromStdString(run.recipe->keep.text()) : dash;
     case Duration: return RunText::duration(run.disk.seconds);

@@ -10,7 +10,7 @@ namespace linnet::app {
 class RunTableModel : public QAbstractTableModel {
     Q_OBJECT
 public:
-    enum Column { Name, State, Ratio, Kl, Loss, Preset, Keep, Duration, Seed, Hash, Columns };
+    enum Column { Name, State, Progress, Loss, Perplexity, Ratio, Kl, Preset, Keep, Duration, Seed, Hash, Columns };
     static constexpr int FolderRole = Qt::UserRole;
 
     explicit RunTableModel(RunLibrary* library, QObject* parent = nullptr);

@@ -128,6 +128,9 @@ void EvaluationPanel::refill() {
                                    .arg(run->name.toHtmlEscaped(), QString::fromStdString(e.convention)).arg(e.seqLen).arg(e.sequences));
         }
         setRow(m_table, row, cells);
+        const QString hints[] = {tr("The model that is converted: what the others are compared with"), tr("Converted layers with the teacher's projections copied, nothing fitted or trained: what a student has to beat"),
+                                 tr("The naive copy with its output gates closed: converted layers add nothing"), tr("The run's result")};
+        m_table->item(row, 0)->setToolTip(hints[row]);
     }
     showBaseline();
     QString layers;

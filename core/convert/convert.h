@@ -65,6 +65,12 @@ struct Treatment {
     double headsFolded = 0; // share of the heads
 };
 
+// Which state of a layer's alignment was kept: the one whose held-out loss was measured lowest. Step 0: its start, all training was in vain.
+struct AlignedLayer {
+    std::int64_t layer = 0, steps = 0, keptStep = 0; // steps: as the recipe says
+    std::optional<double> heldOutLoss;               // of the kept state, in the metric of align.loss; nothing was held out: none
+};
+
 struct Report {
     std::filesystem::path run;
     std::vector<std::int64_t> keptLayers, convertedLayers;
@@ -72,6 +78,7 @@ struct Report {
     std::map<std::string, Evaluation> evaluation; // teacher, naive, zero_gate, student (those that were measured)
     std::uint64_t peakMemoryBytes = 0;
     std::vector<Treatment> treatments; // preset linnet
+    std::vector<AlignedLayer> aligned; // of the converted layers, where alignment had steps and it is known
     std::optional<Selection> selection; // where a keep rule measured something
     std::vector<std::string> notes; // what a Gated DeltaNet layer cannot hold and what became of it; warnings
 };
@@ -112,6 +119,7 @@ struct Estimate {
     std::int64_t tokens = 0; // that pass through a model
     std::int64_t keptLayers = 0, convertedLayers = 0;
 };
+Result<Estimate> estimateSelection(const Recipe& recipe, const ModelInfo& teacher); // of selectLayers; nothing found in the cache
 Result<Estimate> estimateRun(const Recipe& recipe, const ModelInfo& teacher);
 
 // `default` and relative paths resolved to what is on this machine (environment, then the cache that set-up fills).
@@ -120,6 +128,9 @@ std::filesystem::path defaultText();
 std::filesystem::path cacheFolder(); // $XDG_CACHE_HOME/linnet
 TokenWindows windowsOf(const Model& model, const std::vector<std::string>& text, std::int64_t seqLen, std::int64_t tokens,
                        std::uint64_t seed, const Control& control); // TEXT, default or self:N; throws Failure
+// splitSlices by the recipe; too little text names the text.
+struct Slices;
+Slices slicesOf(const TokenWindows& all, const Recipe& recipe);
 std::vector<std::string> resolveText(const std::vector<std::string>& text); // default -> path; throws
 
 } // namespace linnet::core

@@ -19,8 +19,25 @@ std::filesystem::path installed(const char* variable, const std::filesystem::pat
             found.push_back(entry.path());
     if (found.empty())
         fail(ErrorCode::NotFound, "the default " + what + " is not installed: " + folder.string() + " holds no " + extension +
-                                      " file; run ./linnet build, or set " + variable, {{"file", folder.string()}});
+                                      " file; run ./linnet build, or set " + variable, {{"file", folder.string()}, {"default", what}});
     return *std::min_element(found.begin(), found.end());
+}
+
+// What `body` finds too little of is called by its name.
+template <class F> auto namingText(const std::vector<std::string>& text, F body) {
+    try {
+        return body();
+    } catch (Failure& failure) {
+        constexpr std::string_view kBegin = "the text has ";
+        if (!failure.error.message.starts_with(kBegin))
+            throw;
+        std::string names;
+        for (const auto& each : text)
+            names += (names.empty() ? "" : ", ") + each;
+        failure.error.message.replace(0, kBegin.size(), "the text (" + names + ") has ");
+        failure.error.context["text"] = names;
+        throw;
+    }
 }
 
 } // namespace
@@ -61,7 +78,11 @@ TokenWindows windowsOf(const Model& model, const std::vector<std::string>& text,
         }
         return {orFail(sampleSequences(model, count, seqLen, seed, control)), count, seqLen};
     }
-    return tokenWindows(modelTokenizer(model), readDocuments(resolveText(text)), seqLen, tokens);
+    return namingText(text, [&] { return tokenWindows(modelTokenizer(model), readDocuments(resolveText(text)), seqLen, tokens); });
+}
+
+Slices slicesOf(const TokenWindows& all, const Recipe& recipe) {
+    return namingText(recipe.dataText, [&] { return splitSlices(all, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens); });
 }
 
 } // namespace linnet::core

@@ -2,6 +2,7 @@
 
 #include "core/convert/convert.h"
 
+#include "core/convert/recipe_checks.h"
 #include "core/convert/select_rankings.h"
 #include "core/distill/plan.h"
 #include "core/model/device.h"
@@ -44,16 +45,18 @@ public:
         m_layers = number(m_c.layers);
         m_ruled = recipe.keep.kind == KeepRule::Kind::Method;
         m_bank = m_ruled ? bankFor(recipe.keep.method) : BankKind::None;
-        m_elementBytes = static_cast<std::int64_t>(teacher.cacheBytesPerToken) / std::max<std::int64_t>(1, 2 * m_c.layers * m_c.kvHeads * m_c.headDim);
+        const auto softmax = std::ranges::count(teacher.layerKinds, "softmax");
+        m_before = m_c.layers - softmax;
+        m_elementBytes = static_cast<std::int64_t>(teacher.cacheBytesPerToken) / std::max<std::int64_t>(1, 2 * softmax * m_c.kvHeads * m_c.headDim);
         m_kept = keptCount();
     }
 
     std::int64_t kept() const { return m_kept; }
-    std::int64_t converted() const { return m_c.layers - m_kept; }
+    std::int64_t converted() const { return m_c.layers - m_before - m_kept; } // by this run
     bool trains() const { return m_recipe.preset != "sliding-window"; }
     std::int64_t window() const { return trains() ? 0 : m_recipe.window + m_recipe.sinks; }
     std::int64_t aligned() const { // a rule that measures on aligned layers needs all that may be converted
-        return !trains() ? 0 : m_bank == BankKind::Aligned ? m_c.layers - std::ssize(m_recipe.never) : converted();
+        return !trains() ? 0 : m_bank == BankKind::Aligned ? m_c.layers - m_before - std::ssize(m_recipe.never) : converted();
     }
     std::int64_t elementBytes() const { return m_elementBytes; }
     std::uint64_t mixerBytes() const { return static_cast<std::uint64_t>(m_mixer) * 4; }
@@ -127,7 +130,7 @@ private:
     double m_mixer, m_block, m_head, m_layers; // parameters of a mixer, a block, the output
     bool m_ruled;
     BankKind m_bank;
-    std::int64_t m_elementBytes, m_kept;
+    std::int64_t m_before, m_elementBytes, m_kept; // m_before: converted in the teacher already
 };
 
 } // namespace
@@ -136,7 +139,8 @@ Result<Estimate> estimateRun(const Recipe& recipe, const ModelInfo& teacher) {
     return guarded([&] {
         const auto& c = teacher.config;
         const auto device = deviceFromName(recipe.device);
-        const Counting count(recipe, teacher, device);
+        const Recipe on = recipeOn(recipe, teacher.layerKinds);
+        const Counting count(on, teacher, device);
         Estimate estimate;
         estimate.keptLayers = count.kept();
         estimate.convertedLayers = count.converted();
@@ -152,6 +156,24 @@ Result<Estimate> estimateRun(const Recipe& recipe, const ModelInfo& teacher) {
         estimate.cacheBytesAt32k = studentCacheBytes(c, count.kept(), 32768, count.elementBytes(), count.window());
         return estimate;
     });
+}
+
+Result<Estimate> estimateSelection(const Recipe& recipe, const ModelInfo& teacher) {
+    Recipe choice = recipe;
+    choice.evaluationTokens = 0;
+    choice.align.drift = "none";
+    choice.distill.steps = 0;
+    if (choice.keep.kind == KeepRule::Kind::Method) {
+        const auto bank = bankFor(choice.keep.method);
+        const bool students = bank == BankKind::Aligned || choice.keep.budget == KeepRule::Budget::Perplexity;
+        if (!students)
+            choice.align.steps = 0; // comes after the choice
+        if (bank == BankKind::None && !students) {
+            choice.preset = "naive"; // no start is made
+            choice.calibrationTokens = choice.keep.method == "score" ? choice.calibrationTokens : 0;
+        }
+    }
+    return estimateRun(choice, teacher);
 }
 
 } // namespace linnet::core

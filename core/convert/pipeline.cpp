@@ -7,10 +7,43 @@
 #include "core/base/files.h"
 #include "core/convert/align_parts.h"
 #include "core/convert/drift.h"
+#include "core/convert/recipe_checks.h"
 #include "core/distill/train.h"
 #include "core/model/device.h"
 
 namespace linnet::core {
+namespace {
+
+// Several passes over the same windows as one bar, each with its share of the work.
+class PassBar {
+public:
+    PassBar(const Control& control, std::vector<std::pair<std::string, double>> passes) : m_control(control), m_passes(std::move(passes)) {}
+    void add(const std::string& name, double work) { m_passes.emplace_back(name, work); }
+    Control next() { // of the next pass
+        double before = 0, all = 0;
+        for (std::size_t i = 0; i < m_passes.size(); ++i)
+            (i < m_at ? before : all) += m_passes[i].second;
+        all += before;
+        const auto [name, work] = m_passes[m_at++];
+        Control control = m_control;
+        if (m_control.onProgress)
+            control.onProgress = [report = m_control.onProgress, name = name, work = work, before, all](const Progress& pass) {
+                Progress whole = pass;
+                whole.done = before + (pass.total > 0 ? work * pass.done / pass.total : 0);
+                whole.total = all;
+                whole.detail = name + ", window " + std::to_string(std::llround(pass.done)) + " of " + std::to_string(std::llround(pass.total));
+                report(whole);
+            };
+        return control;
+    }
+
+private:
+    const Control& m_control;
+    std::vector<std::pair<std::string, double>> m_passes;
+    std::size_t m_at = 0;
+};
+
+} // namespace
 
 Pipeline::Pipeline(RunFolder& run, const ConvertOptions& options, const Control& control)
     : m_run(run), m_options(options), m_control(control), m_recipe(run.recipe()) {}
@@ -57,9 +90,7 @@ void Pipeline::openTeacher() {
     if (!m_recipe.teacherHash.empty() && m_recipe.teacherHash != m_teacher->hash())
         fail(ErrorCode::Malformed, "teacher.hash: the recipe was made for teacher " + m_recipe.teacherHash + ", " + m_recipe.teacherSource + " is " + m_teacher->hash(),
              {{"key", "teacher.hash"}, {"expected", m_recipe.teacherHash}, {"found", m_teacher->hash()}});
-    if (!m_teacher->mixers().empty())
-        fail(ErrorCode::Unsupported, "teacher.source: " + m_recipe.teacherSource + " is already a converted model; give the teacher that it came from",
-             {{"key", "teacher.source"}, {"found", m_recipe.teacherSource}});
+    m_recipe = recipeOn(m_recipe, modelInfo(*m_teacher).layerKinds);
     const auto& config = m_teacher->config();
     if (const auto errors = validateRecipe(m_recipe, config.layers, config.heads); !errors.empty())
         throw Failure{errors.front()};
@@ -69,7 +100,7 @@ void Pipeline::data() {
     stage("data", [&](Json& report) {
         std::vector<std::string> text = m_recipe.dataText;
         const auto all = m_options.windows ? *m_options.windows : windowsOf(*m_teacher, text, m_recipe.seqLen, 0, m_recipe.seed, m_control);
-        auto slices = splitSlices(all, m_recipe.calibrationTokens, m_recipe.selectionTokens, m_recipe.evaluationTokens);
+        auto slices = slicesOf(all, m_recipe);
         if (distils())
             slices.training = remainingWindows(all, slices, m_recipe.distill.tokens);
         saveSlices(m_run.file("samples.safetensors"), slices);
@@ -184,10 +215,11 @@ void Pipeline::keepMetric(const MetricRow& measured) {
     if (m_options.onMetric)
         m_options.onMetric(row);
 }
-void Pipeline::measure(const std::string& name, const Mixers& mixers) {
+// `name` over the evaluation windows, unless it was measured before a stop.
+void Pipeline::measure(const std::string& name, const std::function<Evaluation()>& evaluation) {
     Json& finished = m_run.state()["evaluation"];
     if (!finished.contains(name)) {
-        const auto measured = evaluateMixers(*m_teacher, mixers, m_slices.evaluation, &*m_reference, m_control);
+        const auto measured = evaluation();
         finished[name] = evaluationToJson(measured);
         m_run.save();
         m_run.log(name + ": perplexity " + std::to_string(measured.perplexity));
@@ -199,20 +231,37 @@ void Pipeline::measure(const std::string& name, const Mixers& mixers) {
 void Pipeline::evaluate() {
     stage("evaluate", [&](Json& report) {
         const c10::InferenceMode inference;
-        m_reference = *orFail(teacherReference(*m_teacher, m_slices.evaluation, m_control));
-        measure("teacher", {});
+        const auto& c = m_teacher->config();
+        // Multiply-adds of a token, in a forward and in the vocabulary's scores (the model's and the teacher's)
+        const double forward = static_cast<double>(c.layers * c.hiddenSize) * static_cast<double>(2 * (c.heads + c.kvHeads) * c.headDim + 3 * c.intermediateSize);
+        const double scores = 2 * static_cast<double>(c.hiddenSize) * static_cast<double>(c.vocabSize);
+        const bool others = baselines() && std::filesystem::exists(checkpoint("naive"));
+        PassBar bar(m_control, {{"teacher's outputs", forward}, {"teacher", scores}});
+        for (const char* name : {"naive copy", "zero gate"})
+            if (others)
+                bar.add(name, forward + scores);
+        bar.add("student", forward + scores);
+        const auto windows = m_slices.evaluation;
+        m_reference = *orFail(teacherReference(*m_teacher, windows, bar.next()));
+        const auto students = [&](const std::string& name, const Mixers& mixers) {
+            const auto control = bar.next();
+            measure(name, [&] { return evaluateMixers(*m_teacher, mixers, windows, &*m_reference, control); });
+        };
+        const auto ofTeacher = evaluateReference(*m_teacher, windows, *m_reference, bar.next()); // also after a stop: students are compared with it window by window
+        measure("teacher", [&] { return ofTeacher; });
         if (m_bank && !drifts() && !distils())
             saveLinearLayers(checkpoint("student"), converted(loadMixers(alignedFile())));
         const Mixers student = computed(loadMixers(checkpoint("student")));
-        Mixers naive = baselines() ? computed(converted(loadMixers(checkpoint("naive")))) : Mixers{};
-        if (!naive.empty()) {
-            measure("naive", naive);
+        if (Mixers naive = others ? computed(converted(loadMixers(checkpoint("naive")))) : Mixers{}; !naive.empty()) {
+            students("naive", naive);
             for (auto& [layer, mixer] : naive)
                 mixer.linear.gProj = at::zeros_like(mixer.linear.gProj);
-            measure("zero_gate", naive);
+            students("zero_gate", naive);
+        } else if (others) {
+            bar.next(), bar.next();
         }
-        measure("student", student);
-        report["tokens"] = m_slices.evaluation.tokens();
+        students("student", student);
+        report["tokens"] = windows.tokens();
     });
 }
 
@@ -230,6 +279,18 @@ void Pipeline::noteTreatments() {
     }
     if (m_recipe.keep.kind == KeepRule::Kind::Method && m_recipe.keep.method == "score" && m_recipe.seqLen < 48)
         notes.push_back("keep " + m_recipe.keep.text() + " counts attention beyond 32 tokens, of which windows of " + std::to_string(m_recipe.seqLen) + " tokens show next to nothing: the choice is chance");
+    if (std::vector<std::int64_t> before; !m_teacher->mixers().empty()) {
+        for (const auto& [layer, mixer] : m_teacher->mixers())
+            before.push_back(layer);
+        notes.push_back("converted in the teacher already, and as they were there: layers " + Json(before).dump());
+    }
+    std::string vain;
+    std::int64_t count = 0;
+    for (const auto& layer : alignedLayers(m_converted))
+        if (layer.keptStep == 0 && layer.steps > 0)
+            vain += (vain.empty() ? "" : ", ") + std::to_string(layer.layer), ++count;
+    if (count > 0)
+        notes.push_back((count == 1 ? "layer " : "layers ") + vain + (count == 1 ? " keeps its start" : " keep their starts") + ": alignment never got the held-out loss below that of step 0, so its training was not kept; a lower learning rate or more steps may help");
     for (const auto l : m_converted)
         if (l < 2)
             notes.push_back("layer " + std::to_string(l) + " is converted: layers 0 and 1 cost most by far; consider keeping it");
@@ -241,6 +302,9 @@ Report Pipeline::report() {
     report.run = m_run.path();
     report.keptLayers = m_kept;
     report.convertedLayers = m_converted;
+    for (const auto& [layer, mixer] : m_teacher->mixers())
+        report.convertedLayers.push_back(layer);
+    std::ranges::sort(report.convertedLayers);
     const bool chosenFirst = measuredOn() != BankKind::Aligned;
     for (const char* name : {"data", "profile", "starts", chosenFirst ? "select" : "align", chosenFirst ? "align" : "select", "drift", "distill", "evaluate"})
         if (done(name)) {
@@ -254,6 +318,7 @@ Report Pipeline::report() {
     report.peakMemoryBytes = std::max(peak.is_number() ? peak.get<std::uint64_t>() : 0, peakDeviceBytes(m_teacher->device()));
     peak = report.peakMemoryBytes;
     report.treatments = treatments();
+    report.aligned = alignedLayers(m_converted);
     if (const auto fits = m_run.closedForm(); !fits.empty())
         writeFileAtomically(m_run.file("closed_form.json"), fits.dump() + "\n");
     report.selection = m_selection;

@@ -30,7 +30,7 @@ private:
     void evaluate();
     Report report();
     void keepMetric(const MetricRow& measured); // to the run folder and whoever listens
-    void measure(const std::string& name, const Mixers& mixers);
+    void measure(const std::string& name, const std::function<Evaluation()>& evaluation);
     void noteTreatments();
     std::vector<Treatment> treatments() const;
     bool done(const std::string& stage) const;
@@ -47,6 +47,7 @@ private:
     bool distils() const { return m_recipe.distill.steps > 0 && !slidingWindow(); }
     Mixers loadMixers(const std::filesystem::path& file) const;
     Mixers converted(const Mixers& bank) const;
+    std::vector<std::int64_t> convertible() const;
     Mixers computed(Mixers mixers) const; // in the teacher's dtype
 
     // pipeline_bank.cpp: starts and alignment of some layers, and the cache of whole banks
@@ -57,6 +58,8 @@ private:
     void alignByLayer(const Recipe& recipe, const std::filesystem::path& file);
     LinearLayer startAndAlign(const Recipe& recipe, std::int64_t layer, const LayerWeights& weights, const LayerCapture& capture, const OutputMetric* metric, Mixers& naive);
     std::filesystem::path bankCache() const; // "" without one
+    std::vector<AlignedLayer> alignedLayers(const std::vector<std::int64_t>& layers) const; // as state.json has them
+    void logKeptStarts() const;
     bool takeBank();
     bool dropBank(const std::filesystem::path& cache, const std::string& why); // false
     std::filesystem::path part(const std::string& name) const;                // where a file of the bank is looked at before it is taken
@@ -69,7 +72,7 @@ private:
     ModelPtr m_teacher;
     Slices m_slices;
     std::optional<Profile> m_profile;
-    std::vector<std::int64_t> m_kept, m_converted, m_aligned; // m_aligned: the layers that alignment makes
+    std::vector<std::int64_t> m_kept, m_converted, m_aligned; // m_converted: by this run; m_aligned: the layers that alignment makes
     bool m_bank = false;                                      // more than the converted ones
     std::optional<Selection> m_selection;
     std::optional<TeacherReference> m_reference;

@@ -39,16 +39,18 @@ std::pair<double, double> meanOverWindows(const at::Tensor& perPosition) {
     return {means.mean().item<double>(), se};
 }
 
-// A forward over all windows, a few at a time; `each` gets their first index, ids and final hidden states.
-void eachBatch(const Model& model, const Mixers& mixers, const TokenWindows& windows, const Control& control,
-               const char* detail, const std::function<void(std::int64_t, const at::Tensor&, const at::Tensor&)>& each) {
+using Hidden = std::function<at::Tensor(std::int64_t first, const at::Tensor& ids)>; // final hidden states of some windows
+
+// All windows, a few at a time; `each` gets their first index, ids and final hidden states.
+void eachBatch(const Model& model, const TokenWindows& windows, const Control& control, const char* detail, const Hidden& hidden,
+               const std::function<void(std::int64_t, const at::Tensor&, const at::Tensor&)>& each) {
     const auto ids = windowTensor(windows, model.device());
     const auto step = forwardBatch(model, windows.seqLen);
     const auto total = static_cast<double>(windows.sequences);
     for (std::int64_t from = 0; from < windows.sequences; from += step) {
         control.report("evaluate", static_cast<double>(from), total, detail);
         const auto batch = ids.narrow(0, from, std::min(step, windows.sequences - from));
-        each(from, batch, forwardHidden(model, mixers, batch, control));
+        each(from, batch, hidden(from, batch));
     }
     control.report("evaluate", total, total, detail);
 }
@@ -78,8 +80,10 @@ at::Tensor windowTensor(const TokenWindows& windows, at::Device device) {
     return at::from_blob(data, {windows.sequences, windows.seqLen}, at::kInt).to(device, at::kLong);
 }
 
-Evaluation evaluateMixers(const Model& model, const Mixers& mixers, const TokenWindows& windows,
-                          const TeacherReference* teacher, const Control& control) {
+namespace {
+
+Evaluation evaluated(const Model& model, const TokenWindows& windows, const TeacherReference* teacher, const Hidden& hiddenOf, const Control& control,
+                     at::Tensor* windowLoss = nullptr) {
     refuseUnscorable(model, windows);
     if (teacher)
         checkReference(model, windows, *teacher);
@@ -87,7 +91,7 @@ Evaluation evaluateMixers(const Model& model, const Mixers& mixers, const TokenW
     const auto start = std::chrono::steady_clock::now();
     const auto positions = windows.seqLen - 1; // the last token of a window predicts nothing that could be scored
     std::vector<at::Tensor> loss, kl, agreement;
-    eachBatch(model, mixers, windows, control, "windows",
+    eachBatch(model, windows, control, "windows", hiddenOf,
               [&](std::int64_t from, const at::Tensor& ids, const at::Tensor& hidden) {
                   const auto count = ids.size(0);
                   const auto rows = [&](const at::Tensor& x) {
@@ -108,11 +112,30 @@ Evaluation evaluateMixers(const Model& model, const Mixers& mixers, const TokenW
     result.seqLen = windows.seqLen, result.sequences = windows.sequences, result.tokens = windows.sequences * positions;
     std::tie(result.loss, result.lossSe) = meanOverWindows(at::cat(loss));
     result.perplexity = std::exp(result.loss);
+    const at::Tensor byWindow = at::cat(loss).mean(1);
+    if (windowLoss)
+        *windowLoss = byWindow;
+    else if (teacher && teacher->windowLoss.defined() && windows.sequences > 1)
+        result.lossDifferenceSe = (byWindow - teacher->windowLoss).std().item<double>() / std::sqrt(static_cast<double>(windows.sequences));
     if (teacher) {
         std::tie(result.klToTeacher, result.klSe) = meanOverWindows(at::cat(kl));
         std::tie(result.top1Agreement, result.top1Se) = meanOverWindows(at::cat(agreement));
     }
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+}
+
+} // namespace
+
+Evaluation evaluateMixers(const Model& model, const Mixers& mixers, const TokenWindows& windows,
+                          const TeacherReference* teacher, const Control& control) {
+    return evaluated(model, windows, teacher, [&](std::int64_t, const at::Tensor& ids) { return forwardHidden(model, mixers, ids, control); }, control);
+}
+
+Evaluation evaluateReference(const Model& teacher, const TokenWindows& windows, TeacherReference& reference, const Control& control) {
+    auto result = evaluated(teacher, windows, &reference,
+                            [&](std::int64_t first, const at::Tensor& ids) { return reference.hidden.narrow(0, first, ids.size(0)).to(teacher.device()); }, control, &reference.windowLoss);
+    result.seconds += reference.seconds;
     return result;
 }
 
@@ -126,10 +149,12 @@ Result<TeacherReferencePtr> teacherReference(const Model& teacher, const TokenWi
         reference->head = teacher.head();
         reference->hidden = at::empty({windows.sequences, windows.seqLen, teacher.config().hiddenSize},
                                       at::dtype(teacher.dtype()).device(large ? at::Device(at::kCPU) : teacher.device()));
-        eachBatch(teacher, teacher.mixers(), windows, control, "teacher",
+        const auto start = std::chrono::steady_clock::now();
+        eachBatch(teacher, windows, control, "teacher", [&](std::int64_t, const at::Tensor& ids) { return forwardHidden(teacher, teacher.mixers(), ids, control); },
                   [&](std::int64_t from, const at::Tensor& ids, const at::Tensor& hidden) {
                       reference->hidden.narrow(0, from, ids.size(0)).copy_(hidden);
                   });
+        reference->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         return reference;
     });
 }
@@ -152,6 +177,8 @@ Json evaluationToJson(const Evaluation& evaluation) {
                  {"top1_agreement", number(evaluation.top1Agreement)},
                  {"top1_se", number(evaluation.top1Se)},
                  {"seconds", evaluation.seconds}};
+    if (evaluation.lossDifferenceSe)
+        json["loss_difference_se"] = number(evaluation.lossDifferenceSe);
     if (evaluation.convention == "word")
         json["words"] = evaluation.words;
     return json;
@@ -169,6 +196,7 @@ Evaluation evaluationFromJson(const Json& json) {
         evaluation.words = json.value("words", std::int64_t{0});
         evaluation.klToTeacher = toOptional(json, "kl_to_teacher"), evaluation.klSe = toOptional(json, "kl_se");
         evaluation.top1Agreement = toOptional(json, "top1_agreement"), evaluation.top1Se = toOptional(json, "top1_se");
+        evaluation.lossDifferenceSe = toOptional(json, "loss_difference_se");
         evaluation.seconds = json.value("seconds", 0.0);
     } catch (const Json::exception& error) {
         fail(ErrorCode::Malformed, std::string("an evaluation's JSON: ") + error.what());

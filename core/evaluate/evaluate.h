@@ -20,6 +20,7 @@ struct Evaluation {
     std::int64_t seqLen = 0, tokens = 0, sequences = 0; // tokens = predictions scored; sequences = windows or documents
     std::int64_t words = 0;                             // word convention only
     std::optional<double> klToTeacher, klSe, top1Agreement, top1Se; // KL(teacher || student), nats a token
+    std::optional<double> lossDifferenceSe; // of loss less the teacher's, over the same windows: pairs, far less noisy than either alone
     double seconds = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "tests/support/oracle_process.h"
 
 #include <QTemporaryDir>
+#include <numeric>
 
 using namespace linnet::core;
 
@@ -97,6 +98,20 @@ void TestEvaluatePerplexity::teacherAgreesWithItself() {
     QVERIFY(result);
     QCOMPARE(*result->klToTeacher, 0.0);
     QCOMPARE(*result->top1Agreement, 1.0);
+    auto own = **reference;
+    auto kept = evaluationToJson(evaluateReference(*m_teacher, m_windows, own, {})), forward = evaluationToJson(*result); // without a second forward
+    kept.erase("seconds"), forward.erase("seconds");
+    QCOMPARE(kept.dump(), forward.dump()); // to the last bit
+    std::vector<double> differences; // of the student's loss and the teacher's, one window at a time
+    for (std::int64_t window = 0; window < m_windows.sequences; ++window)
+        differences.push_back(orFail(evaluateChunked(*m_student, m_windows.rows({window}))).loss - orFail(evaluateChunked(*m_teacher, m_windows.rows({window}))).loss);
+    const double mean = std::accumulate(differences.begin(), differences.end(), 0.0) / 5;
+    double squares = 0;
+    for (const double difference : differences)
+        squares += (difference - mean) * (difference - mean);
+    const auto student = evaluateMixers(*m_student, m_student->mixers(), m_windows, &own, {});
+    LINNET_CLOSE(*student.lossDifferenceSe, std::sqrt(squares / 4 / 5), 1e-5, 0, "paired error");
+    QVERIFY(!result->lossDifferenceSe); // its windows were not scored
 }
 
 void TestEvaluatePerplexity::wordMatchesRollingWindows() {
