@@ -1,6 +1,7 @@
 #include "app/window_habits.h"
 
 #include "app/models/open_target.h"
+#include "app/models/recipe_teacher.h"
 #include "app/models/session.h"
 #include "app/models/session_restore.h"
 #include "app/models/settings_file.h"
@@ -9,6 +10,7 @@
 #include "app/panels/about_dialog.h"
 #include "app/panels/help_window.h"
 #include "app/panels/hint_bar.h"
+#include "app/panels/notice_bar.h"
 #include "app/panels/shortcuts_dialog.h"
 
 #include <QAbstractItemView>
@@ -49,8 +51,14 @@ QWidget* firstFocus(QWidget* panel) { // where Tab would land in it
 
 WindowHabits::WindowHabits(QMainWindow* window, Session* session)
     : QObject(window), m_window(window), m_session(session), m_theme(new ThemeKeeper(this)), m_shortcuts(new ShortcutMap(this)) {
-    connect(session, &Session::teacherChanged, this, &WindowHabits::takePendingRecipe);
-    connect(session, &Session::failed, this, [this] { m_pendingRecipe.clear(); });
+    connect(session, &Session::foreignRecipe, this, &WindowHabits::askAboutForeign);
+    connect(session->recipe(), &RecipeModel::autosaved, this, &WindowHabits::followAutosave);
+    connect(session->recipe(), &RecipeModel::autosaveFailed, this, &WindowHabits::followAutosave);
+    connect(session, &Session::teacherChanged, this, &WindowHabits::followAutosave);
+    connect(session, &Session::teacherChanged, this, [this] {
+        if (m_session->teacher())
+            m_notices->clear(QStringLiteral("lastModel"));
+    });
 }
 
 QWidget* WindowHabits::wrapPages(QTabWidget* pages) {
@@ -61,6 +69,8 @@ QWidget* WindowHabits::wrapPages(QTabWidget* pages) {
     layout->setSpacing(0);
     m_hints = new HintBar(pages);
     connect(m_hints, &HintBar::helpRequested, this, &WindowHabits::showHelp);
+    m_notices = new NoticeBar;
+    layout->addWidget(m_notices);
     layout->addWidget(m_hints);
     layout->addWidget(pages, 1);
     m_restore = new SessionRestore(m_session, pages, this);
@@ -127,10 +137,25 @@ void WindowHabits::fillView(QMenu* menu) {
         connect(m_theme, &ThemeKeeper::changed, action, show);
         show();
     }
+    fillRunColors(menu->addMenu(tr("&Run colours")));
     connect(add(menu, "toggleTheme", tr("Light or dar&k"), QKeySequence(tr("Ctrl+T"))), &QAction::triggered, m_theme,
             [this] { m_theme->choose(m_window->palette().color(QPalette::Window).lightnessF() < 0.5f ? ThemeChoice::Light : ThemeChoice::Dark); });
     connect(add(menu, "nextPanel", tr("&Next panel"), QKeySequence(Qt::Key_F6)), &QAction::triggered, this, [this] { nextPanel(true); });
     connect(add(menu, "previousPanel", tr("&Previous panel"), QKeySequence(Qt::SHIFT | Qt::Key_F6)), &QAction::triggered, this, [this] { nextPanel(false); });
+}
+
+void WindowHabits::fillRunColors(QMenu* menu) {
+    auto* group = new QActionGroup(menu);
+    const std::tuple<const char*, QString, widgets::RunColors> sets[] = {{"runColorsOkabeIto", tr("&Okabe and Ito"), widgets::RunColors::OkabeIto}, {"runColorsTol", tr("&Tol, bright"), widgets::RunColors::Tol}};
+    for (const auto& [name, title, set] : sets) {
+        auto* action = add(menu, name, title);
+        action->setCheckable(true);
+        group->addAction(action);
+        connect(action, &QAction::triggered, this, [this, set = set] { m_session->library()->setColors(set); });
+        const auto show = [action, set = set] { action->setChecked(widgets::runColors() == set); };
+        connect(m_session->library(), &RunLibrary::changed, action, show);
+        show();
+    }
 }
 
 void WindowHabits::fillHelp(QMenu* menu) {
@@ -183,11 +208,14 @@ void WindowHabits::start(const QString& path, bool openAnything) {
     const auto last = SessionRestore::reopens() ? SessionRestore::lastModel() : QString();
     if (!path.isEmpty())
         return path == QLatin1String("default") ? m_session->openTeacher(path) : open(path);
-    if (last.isEmpty())
-        return m_session->openTeacher(QStringLiteral("default"));
+    if (last.isEmpty()) { // the first time; without a default model the project panel says what to do
+        if (core::guarded([] { return core::defaultTeacher(); }))
+            m_session->openTeacher(QStringLiteral("default"));
+        return;
+    }
     if (QFileInfo::exists(last))
         return m_session->openTeacher(last);
-    tell(tr("The model of last time isn't there any more:\n%1\n\nOpen another, or the default teacher (File menu).").arg(last));
+    m_notices->tell(QStringLiteral("lastModel"), tr("The model of last time isn't there any more: %1. Open another.").arg(last));
 }
 
 void WindowHabits::open(const QString& path) {
@@ -215,22 +243,44 @@ void WindowHabits::loadRecipe(const QString& path) {
         return;
     }
     addRecent(Recent::Recipes, path);
-    if (m_session->teacher()) {
-        m_session->recipe()->replace(*recipe, tr("Load %1").arg(QFileInfo(path).fileName()));
-        return;
-    }
-    const auto teacher = QString::fromStdString(recipe->teacherSource); // a recipe is about a teacher: that one first
-    if (teacher != QLatin1String("default") && !QFileInfo::exists(teacher)) {
-        Q_EMIT failed(tr("Can't load the recipe"), {core::ErrorCode::NotFound, "the recipe's teacher " + recipe->teacherSource + " isn't there: open its teacher, then the recipe", {}});
-        return;
-    }
-    m_session->openTeacher(teacher);
-    m_pendingRecipe = path;
+    m_session->useRecipe(*recipe, tr("Load %1").arg(QFileInfo(path).fileName()));
+    if (m_session->teacher())
+        Q_EMIT m_session->notice(tr("Recipe loaded from %1").arg(path));
 }
 
-void WindowHabits::takePendingRecipe() {
-    if (m_session->teacher() && !m_pendingRecipe.isEmpty())
-        loadRecipe(std::exchange(m_pendingRecipe, QString()));
+void WindowHabits::askAboutForeign(const core::Recipe& recipe, const QString& what) {
+    const auto theirs = teacherName(recipe), ours = QFileInfo(QString::fromStdString(m_session->teacher()->path.string())).fileName();
+    auto* box = new QMessageBox(QMessageBox::Question, tr("A recipe of another model"), tr("This recipe is for %1; %2 is open.").arg(theirs, ours), QMessageBox::NoButton, m_window);
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->setObjectName(QStringLiteral("foreignBox"));
+    auto* openIt = box->addButton(tr("&Open its model"), QMessageBox::AcceptRole);
+    auto* take = box->addButton(tr("&Take its settings"), QMessageBox::AcceptRole);
+    openIt->setObjectName(QStringLiteral("foreignOpen"));
+    take->setObjectName(QStringLiteral("foreignTake"));
+    box->addButton(QMessageBox::Cancel);
+    const auto path = teacherPath(recipe);
+    const bool there = !path.isEmpty() && QFileInfo(path).canonicalFilePath() != QFileInfo(QString::fromStdString(m_session->teacher()->path.string())).canonicalFilePath();
+    openIt->setEnabled(there);
+    box->setDefaultButton(there ? openIt : take);
+    box->setInformativeText((there ? QString() : path.isEmpty() ? tr("Its model isn't at %1 any more. ").arg(QString::fromStdString(recipe.teacherSource)) : tr("The files of that model have changed since. ")) +
+                            tr("Its settings can be taken for %1: layers and targets that %1 doesn't have are listed under Problems; undo brings your recipe back.").arg(ours));
+    connect(openIt, &QPushButton::clicked, this, [this, recipe, what] { m_session->openFor(recipe, what); });
+    connect(take, &QPushButton::clicked, this, [this, recipe, what] { m_session->takeSettings(recipe, what); });
+    box->open();
+}
+
+void WindowHabits::followAutosave() {
+    const auto* recipe = m_session->recipe();
+    const auto failed = QStringLiteral("autosave"), second = QStringLiteral("secondWindow");
+    if (const auto& problem = recipe->autosaveProblem())
+        m_notices->tell(failed, tr("The recipe can't be autosaved: %1 It is tried again every few seconds; File > Save recipe as puts it elsewhere.").arg(QString::fromStdString(problem->message) + QLatin1Char('.')),
+                        tr("Save as..."), [this] { m_window->findChild<QAction*>(QStringLiteral("saveRecipe"))->trigger(); });
+    else
+        m_notices->clear(failed);
+    if (m_session->teacher() && recipe->window() > 1)
+        m_notices->tell(second, tr("This model is also open in another window. Each window edits and saves a recipe of its own; this one's is %1.").arg(QFileInfo(recipe->autosaveFile()).fileName()));
+    else
+        m_notices->clear(second);
 }
 
 // ---- windows beside the work ------------------------------------------------------------------------------------------------
@@ -278,9 +328,17 @@ void WindowHabits::askReset() {
         m_theme->reload();
         m_shortcuts->reload();
         m_hints->showAgain();
+        m_session->library()->setColors(widgets::RunColors::OkabeIto);
         Q_EMIT layoutResetRequested();
     });
     box->open();
+}
+
+void WindowHabits::commitEdits() {
+    if (auto* field = QApplication::focusWidget(); field && m_window->isAncestorOf(field)) {
+        field->clearFocus();
+        field->setFocus();
+    }
 }
 
 void WindowHabits::save() {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/models/recents.h"
-#include "core/base/result.h"
+#include "core/recipe/recipe.h"
 
 #include <QObject>
 #include <QPointer>
@@ -17,6 +17,7 @@ namespace linnet::app {
 
 class HelpWindow;
 class HintBar;
+class NoticeBar;
 class Session;
 class SessionRestore;
 class ShortcutMap;
@@ -34,9 +35,11 @@ public:
     void finish();              // once all menus and panels are made: their keys are collected, and Tab leaves every table
     void start(const QString& path, bool open); // path empty: the teacher of last time, else the default one
     void tell(const QString& text);             // a message box beside the work
+    NoticeBar* notices() { return m_notices; }
     ShortcutMap* shortcuts() { return m_shortcuts; }
     ThemeKeeper* theme() { return m_theme; }
     void save(); // before the window goes
+    void commitEdits(); // what is typed in a field counts before a key of the menus acts on it
 public Q_SLOTS:
     void open(const QString& path);       // whatever it is; says why where it is nothing
     void drop(const QMimeData* dropped);
@@ -52,17 +55,19 @@ Q_SIGNALS:
 
 private:
     void refillRecent(QMenu* menu);
+    void fillRunColors(QMenu* menu);
     void nextPanel(bool forward);
-    void takePendingRecipe();
+    void askAboutForeign(const core::Recipe& recipe, const QString& what);
+    void followAutosave();
     QMainWindow* m_window;
     Session* m_session;
     ThemeKeeper* m_theme;
     ShortcutMap* m_shortcuts;
     SessionRestore* m_restore = nullptr;
     HintBar* m_hints = nullptr;
+    NoticeBar* m_notices = nullptr;
     QPointer<HelpWindow> m_help;
     QTabWidget* m_pages = nullptr;
-    QString m_pendingRecipe; // its teacher is being opened
 };
 
 } // namespace linnet::app

@@ -3,14 +3,15 @@
 namespace linnet::app {
 namespace {
 
-bool isBeside(JobKind kind) { // short, asked for by looking at something
-    return kind == JobKind::Probe || kind == JobKind::HeadView;
-}
 bool givesWay(JobKind kind, JobKind to) {
-    return isBeside(kind) && (kind == to || !isBeside(to));
+    return kind == JobKind::StudentNumbers || (isBeside(kind) && (kind == to || !isBeside(to)));
 }
 
 } // namespace
+
+bool isBeside(JobKind kind) {
+    return kind == JobKind::Probe || kind == JobKind::HeadView || kind == JobKind::StudentNumbers || kind == JobKind::KnownProfile;
+}
 
 Worker::Worker() : m_thread([this] { loop(); }) {}
 
@@ -137,7 +138,12 @@ core::ConvertOptions Worker::convertOptions() {
     options.bankFolder = core::cacheFolder() / "banks";
     options.teacher = m_model;
     options.onMetric = [append](const core::MetricRow& row) { append([&](Mail& mail) { mail.metrics.push_back(row); }); };
-    options.onStage = [append](const std::string& stage) { append([&](Mail& mail) { mail.stages.push_back(stage); }); };
+    options.onStage = [append](const std::string& stage) {
+        append([&](Mail& mail) {
+            mail.stages.push_back(stage);
+            mail.progress.reset(); // of what came before
+        });
+    };
     options.onEvaluation = [append](const std::string& name, const core::Evaluation& e) { append([&](Mail& mail) { mail.evaluations.emplace_back(name, e); }); };
     options.onSelection = [append](const core::Selection& selection) { append([&](Mail& mail) { mail.selection = selection; }); };
     return options;
@@ -145,8 +151,11 @@ core::ConvertOptions Worker::convertOptions() {
 
 core::Result<core::Profile> Worker::profile(const Job& job, const core::Control& steering) {
     return core::guarded([&] {
+        const bool known = job.kind == JobKind::KnownProfile;
+        if (const auto& text = job.recipe.dataText; known && ((!text.empty() && text.front().starts_with("self:")) || !std::filesystem::exists(core::cacheFolder() / "profiles")))
+            core::fail(core::ErrorCode::NotFound, "no profile was made yet, or of a text that would have to be written first");
         const auto windows = core::windowsOf(*m_model, job.recipe.dataText, job.recipe.seqLen, job.recipe.calibrationTokens, job.recipe.seed, steering);
-        return core::orFail(core::profileModel(*m_model, windows, {2, core::cacheFolder() / "profiles"}, steering));
+        return core::orFail(core::profileModel(*m_model, windows, {2, core::cacheFolder() / "profiles", !known}, steering));
     });
 }
 
@@ -158,7 +167,7 @@ core::TargetProbe& Worker::probeOf(const core::Recipe& recipe, const core::Contr
         if (!recipe.dataText.empty() && recipe.dataText.front().starts_with("self:"))
             core::fail(core::ErrorCode::Unsupported, "a text that the teacher writes itself is made when the run starts", {{"key", "data.text"}, {"found", recipe.dataText.front()}});
         const auto all = core::windowsOf(*m_model, recipe.dataText, recipe.seqLen, 0, recipe.seed, steering);
-        const auto slices = core::splitSlices(all, recipe.calibrationTokens, recipe.selectionTokens, recipe.evaluationTokens);
+        const auto slices = core::slicesOf(all, recipe);
         m_probe = std::make_unique<core::TargetProbe>(m_model, slices.calibration);
         m_probeData = std::move(data);
     }
@@ -213,6 +222,7 @@ JobResult Worker::executeOrFail(const Job& job, const core::Control& steering) {
     if (result.error && result.error->message.find("CUDA error") != std::string::npos) {
         result.deviceLost = true;
         m_lost = result.error;
+        m_meter.reset();
         m_probe.reset();
         m_generate.clear();
         m_model.reset();
@@ -237,6 +247,7 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         return result;
     }
     if (kind == JobKind::Open || kind == JobKind::Close || kind == JobKind::Select || kind == JobKind::Convert || kind == JobKind::Resume) {
+        m_meter.reset();
         m_probe.reset(); // its captures take memory that the job may need
         m_generate.clear();
     }
@@ -255,7 +266,8 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         break;
     }
     case JobKind::Close: m_model.reset(); break;
-    case JobKind::Profile: {
+    case JobKind::Profile:
+    case JobKind::KnownProfile: {
         auto measured = profile(job, steering);
         if (measured)
             result.profile = std::make_shared<const core::Profile>(std::move(*measured));
@@ -288,6 +300,14 @@ JobResult Worker::execute(const Job& job, const core::Control& steering) {
         break;
     case JobKind::Export: take(core::exportModel(job.path, job.out, job.exporting, job.run, steering), result.exported); break;
     case JobKind::Probe: take(probe(job, steering), result.probed); break;
+    case JobKind::StudentNumbers:
+        if (!m_meter || m_meter->run() != job.path)
+            m_meter = std::make_unique<core::StudentMeter>(m_model, job.path, core::cacheFolder() / "students");
+        if (auto measured = m_meter->measure(steering))
+            result.studentNumbers = std::make_shared<const core::StudentNumbers>(std::move(*measured));
+        else
+            result.error = measured.error();
+        break;
     case JobKind::HeadView:
         if (const auto done = inspect(job, steering, result); !done)
             result.error = done.error();

@@ -5,6 +5,7 @@
 #include "app/jobs/generate_job.h"
 #include "core/convert/convert.h"
 #include "core/convert/head_evidence.h"
+#include "core/convert/student_numbers.h"
 #include "core/export/export.h"
 #include "core/model/device_memory.h"
 
@@ -18,14 +19,16 @@
 
 namespace linnet::app {
 
-enum class JobKind { Open, Close, Profile, Select, Convert, Resume, Generate, Export, Probe, HeadView };
+enum class JobKind { Open, Close, Profile, Select, Convert, Resume, Generate, Export, Probe, HeadView, StudentNumbers, KnownProfile };
+
+bool isBeside(JobKind kind); // asked for by looking at something: quiet, and gives way to what a person starts
 
 struct Job {
     JobKind kind = JobKind::Open;
     std::uint64_t tag = 0;        // of the request; given back with every event
-    std::filesystem::path path;   // Open, Export: model; Convert, Resume: run folder
+    std::filesystem::path path;   // Open, Export: model; Convert, Resume, StudentNumbers: run folder
     std::filesystem::path out;    // Export
-    core::Recipe recipe;          // Convert, Select, Probe, HeadView; Profile: data, seqLen, calibrationTokens
+    core::Recipe recipe;          // Convert, Select, Probe, HeadView; Profile, KnownProfile: data, seqLen, calibrationTokens
     core::RunOptions run;
     core::ExportOptions exporting;
     GenerateRequest generating;
@@ -46,6 +49,7 @@ struct JobResult { // one of these ends each job
     std::optional<core::ProbedHead> probed;
     std::shared_ptr<const core::HeadView> headView;
     std::shared_ptr<const core::HeadEvidence> headEvidence;
+    std::shared_ptr<const core::StudentNumbers> studentNumbers;
     bool partial = false;             // more of this job follows
     std::optional<GenerateOutcome> generated;
     std::optional<core::ExportReport> exported;
@@ -70,7 +74,7 @@ public:
     Worker();
     ~Worker(); // asks for a stop and joins
     // Returns the tag. Of probes, and of head views, the latest wins: one that waits or runs is ended (Cancelled) by the next of its kind and by
-    // any job that is neither.
+    // any job that is none of those beside; a student's numbers by any job at all, to go on from there when asked for again.
     std::uint64_t submit(Job job);
     void stop();   // the running job, after a checkpoint; queued ones are dropped with a Cancelled result
     void pause();
@@ -85,7 +89,7 @@ private:
     JobResult execute(const Job& job, const core::Control& control);
     JobResult executeOrFail(const Job& job, const core::Control& control);
     core::ConvertOptions convertOptions();
-    core::Result<core::Profile> profile(const Job& job, const core::Control& control);
+    core::Result<core::Profile> profile(const Job& job, const core::Control& control); // KnownProfile: NotFound where none was made before
     core::TargetProbe& probeOf(const core::Recipe& recipe, const core::Control& control); // throws Failure
     core::Result<core::ProbedHead> probe(const Job& job, const core::Control& control);
     core::Result<void> inspect(const Job& job, const core::Control& control, JobResult& result);
@@ -105,6 +109,7 @@ private:
     std::uint64_t m_nextTag = 1;
     JobKind m_running = JobKind::Open; // while busy
     core::ModelPtr m_model; // the opened teacher; the worker's own
+    std::unique_ptr<core::StudentMeter> m_meter; // of m_model and the last run that was asked for
     std::unique_ptr<core::TargetProbe> m_probe; // of m_model, on the windows of m_probeData
     std::string m_probeData, m_device; // of the opened teacher
     std::chrono::steady_clock::time_point m_measured;

@@ -55,7 +55,7 @@ OpenTarget ofFile(const QString& path) {
     if (suffix == QLatin1String("bin") || suffix == QLatin1String("pt") || suffix == QLatin1String("pth") || suffix == QLatin1String("ckpt"))
         return wrong(path, tr("%1 is a PyTorch pickle, which can run code when read: convert it to safetensors first.").arg(file.fileName()));
     if (suffix == QLatin1String("txt") || suffix == QLatin1String("jsonl"))
-        return wrong(path, tr("%1 is a text: it belongs into the recipe (data), not into the window.").arg(file.fileName()));
+        return wrong(path, tr("%1 is a text: choose it under Text in the Run panel.").arg(file.fileName()));
     if (suffix == QLatin1String("zip") || suffix == QLatin1String("gz") || suffix == QLatin1String("xz") || suffix == QLatin1String("zst") || suffix == QLatin1String("tar"))
         return wrong(path, tr("%1 is an archive: unpack it first.").arg(file.fileName()));
     return wrong(path, tr("%1 is none of what opens here: a Hugging Face folder, a .gguf file, a recipe (.json) or a run folder.").arg(file.fileName()));

@@ -2,6 +2,8 @@
 
 #include "app/commands/recipe_command.h"
 #include "core/base/json.h"
+#include "core/convert/recipe_checks.h"
+#include "widgets/plurals.h"
 
 #include <QDateTime>
 #include <QFile>
@@ -57,11 +59,13 @@ RecipeModel::RecipeModel(QObject* parent) : QObject(parent) {
     connect(&m_autosave, &QTimer::timeout, this, &RecipeModel::autosave);
     connect(&m_journal, &RecipeJournal::written, this, [this] {
         m_lastAutosave = QDateTime::currentDateTime();
+        m_autosaveProblem.reset();
         Q_EMIT autosaved();
     });
     connect(&m_journal, &RecipeJournal::failed, this, [this](const core::Error& error) {
         if (!m_autosave.isActive())
             m_autosave.start(kRetryMs);
+        m_autosaveProblem = error;
         Q_EMIT autosaveFailed(error);
     });
 }
@@ -71,16 +75,31 @@ RecipeModel::~RecipeModel() {
         autosave();
 }
 
-void RecipeModel::setShape(int layers, int heads) {
+bool RecipeModel::convertedBefore(int layer) const {
+    return layer >= 0 && layer < static_cast<int>(m_kinds.size()) && m_kinds[static_cast<std::size_t>(layer)] != "softmax";
+}
+
+void RecipeModel::setShape(int layers, int heads, std::vector<std::string> kinds) {
     m_layers = layers;
     m_heads = heads;
+    m_kinds = std::move(kinds);
     Q_EMIT layersChanged();
     Q_EMIT targetsChanged();
     Q_EMIT changed();
 }
 
+void RecipeModel::setTeacher(const std::string& hash) {
+    if (hash == m_slot.teacher())
+        return;
+    if (m_autosave.isActive()) { // an edit of the teacher before
+        m_autosave.stop();
+        autosave();
+    }
+    m_slot.take(hash);
+}
+
 void RecipeModel::load(const core::Recipe& recipe) {
-    if (m_autosave.isActive() && recipe.teacherHash != m_recipe.teacherHash)
+    if (m_autosave.isActive() && recipe.teacherHash != m_recipe.teacherHash && m_slot.teacher().empty())
         autosave(); // of the teacher before
     m_undo.clear();
     apply(recipe);
@@ -90,6 +109,8 @@ void RecipeModel::apply(const core::Recipe& recipe) {
     const bool layers = !(recipe.keep == m_recipe.keep) || recipe.never != m_recipe.never || recipe.always != m_recipe.always;
     const bool targets = recipe.targets != m_recipe.targets || recipe.preset != m_recipe.preset;
     m_recipe = recipe;
+    m_keepText.clear();
+    m_keepProblem.reset();
     if (layers)
         Q_EMIT layersChanged();
     if (targets)
@@ -116,7 +137,7 @@ core::HeadTarget RecipeModel::target(HeadId head) const {
 std::optional<std::vector<std::int64_t>> RecipeModel::converted() const {
     if (m_layers == 0)
         return std::vector<std::int64_t>{};
-    const auto kept = core::guarded([&] { return core::keptLayers(m_recipe, m_layers); });
+    const auto kept = core::guarded([&] { return core::keptLayers(core::recipeOn(m_recipe, m_kinds), m_layers); });
     if (!kept || !*kept)
         return std::nullopt;
     std::vector<std::int64_t> result;
@@ -152,6 +173,37 @@ void RecipeModel::setKeepRule(const core::KeepRule& rule) {
     core::Recipe recipe = m_recipe;
     recipe.keep = rule;
     replace(recipe, tr("Keep %1").arg(QString::fromStdString(rule.text())));
+}
+
+void RecipeModel::setKeepText(const QString& text) {
+    const auto typed = text.trimmed();
+    if (typed == keepText())
+        return;
+    const auto rule = core::guarded([&] { return core::parseKeepRule(typed.toStdString()); });
+    if (rule && !(*rule == m_recipe.keep))
+        return setKeepRule(*rule);
+    m_keepText = rule ? QString() : typed;
+    m_keepProblem = rule ? std::nullopt : std::optional(rule.error());
+    Q_EMIT changed();
+}
+
+QString RecipeModel::keepText() const {
+    if (m_keepProblem)
+        return m_keepText;
+    if (m_recipe.keep.kind != core::KeepRule::Kind::Layers)
+        return QString::fromStdString(m_recipe.keep.text());
+    QStringList parts;
+    const auto& layers = m_recipe.keep.layers;
+    for (std::size_t i = 0, end = 0; i < layers.size(); i = end) {
+        for (end = i + 1; end < layers.size() && layers[end] == layers[end - 1] + 1;)
+            ++end;
+        if (end - i > 2)
+            parts << QStringLiteral("%1-%2").arg(layers[i]).arg(layers[end - 1]);
+        else
+            for (auto k = i; k < end; ++k)
+                parts << QString::number(layers[k]);
+    }
+    return QStringLiteral("layers:") + parts.join(QLatin1Char(','));
 }
 
 Pin RecipeModel::pin(int layer) const {
@@ -221,21 +273,34 @@ void RecipeModel::resetTargets(const QList<HeadId>& heads) {
 }
 
 std::vector<core::Error> RecipeModel::problems() const {
-    return core::validateRecipe(m_recipe, m_layers, m_heads);
+    std::vector<core::Error> list;
+    if (m_keepProblem)
+        list.push_back(*m_keepProblem);
+    if (!m_slot.teacher().empty() && !m_recipe.teacherHash.empty() && m_recipe.teacherHash != m_slot.teacher())
+        list.push_back({core::ErrorCode::Usage, "teacher.hash: the recipe is for " + m_recipe.teacherSource + ", which is not the model that is open: open that one, or load the recipe again to take its settings",
+                        {{"key", "teacher.hash"}, {"expected", m_slot.teacher()}, {"found", m_recipe.teacherHash}}});
+    for (auto& problem : core::validateRecipe(m_recipe, m_layers, m_heads))
+        list.push_back(std::move(problem));
+    return list;
 }
 
 QString RecipeModel::autosaveFile(const std::string& teacherHash) const {
-    const auto& hash = teacherHash.empty() ? m_recipe.teacherHash : teacherHash;
-    return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + (hash.empty() ? QStringLiteral("/autosave.json") : QStringLiteral("/autosave-%1.json").arg(QString::fromStdString(hash)));
+    const auto& open = m_slot.teacher();
+    const auto& hash = !teacherHash.empty() ? teacherHash : open.empty() ? m_recipe.teacherHash : open;
+    return AutosaveSlot::file(hash, hash == open ? m_slot.number() : 1);
 }
 
 void RecipeModel::autosave() {
-    if (!m_recipe.teacherHash.empty()) // else nothing that could be told apart later
-        m_journal.write(autosaveFile(), core::recipeToText(m_recipe));
+    const auto& open = m_slot.teacher();
+    if (m_recipe.teacherHash.empty() || (!open.empty() && m_recipe.teacherHash != open))
+        return; // nothing that could be told apart later, or nothing of this teacher: its file is not for another's recipe
+    m_journal.write(autosaveFile(), core::recipeToText(m_recipe));
 }
 
 core::Result<std::optional<core::Recipe>> RecipeModel::takeAutosave(const std::string& teacherHash) const {
-    const auto file = autosaveFile(teacherHash);
+    auto file = autosaveFile(teacherHash);
+    if (!QFileInfo::exists(file)) // a second window begins with what the first has
+        file = AutosaveSlot::file(teacherHash);
     if (!QFileInfo::exists(file))
         return std::nullopt;
     const auto saved = core::readRecipe(file.toStdString());

@@ -1,6 +1,7 @@
 // The recipe under edit: every change is one undoable command; autosaved within 2 s of an edit.
 #pragma once
 
+#include "app/models/autosave_slot.h"
 #include "app/models/recipe_journal.h"
 #include "app/models/selection_model.h"
 #include "core/recipe/recipe.h"
@@ -33,7 +34,12 @@ public:
     QUndoStack* undoStack() { return &m_undo; }
     int layers() const { return m_layers; }
     int heads() const { return m_heads; }
-    void setShape(int layers, int heads); // of the opened teacher; 0, 0 = none
+    // Of the opened teacher; 0, 0 = none. `kinds` as ModelInfo::layerKinds: what a hybrid has converted already stays so (core::recipeOn).
+    void setShape(int layers, int heads, std::vector<std::string> kinds = {});
+    bool convertedBefore(int layer) const; // in the opened model
+    // Of the opened teacher, "" = none: edits are saved in its file, and a recipe of another is a problem. What waits is written first.
+    void setTeacher(const std::string& hash);
+    int window() const { return m_slot.number(); } // 1; from 2 on this teacher is open in other windows too
 
     void load(const core::Recipe& recipe); // no command: clears the undo stack
     void replace(const core::Recipe& recipe, const QString& what); // one undoable command for any edit
@@ -44,6 +50,10 @@ public:
     void setConverted(const std::vector<std::int64_t>& layers, const QString& what); // becomes layers:... of the kept ones
     void setLayersConverted(const QList<int>& layers, bool converted);
     void setKeepRule(const core::KeepRule& rule);
+    // As typed. What is no rule stays typed, and is a problem until the layers are set otherwise; the recipe keeps its rule.
+    void setKeepText(const QString& text);
+    QString keepText() const; // typed, or the rule's: with runs of layers as 4-9
+    const std::optional<core::Error>& keepProblem() const { return m_keepProblem; }
     Pin pin(int layer) const;
     void setPins(const QList<int>& layers, Pin pin);
     void setTarget(const QList<HeadId>& heads, TargetField field, std::optional<double> value); // nullopt = automatic again
@@ -53,12 +63,13 @@ public:
     void resetTargets(const QList<HeadId>& heads);
     std::vector<core::Error> problems() const;
 
-    // AppDataLocation/autosave-HASH.json: each teacher has its own; "" = of the recipe's teacher.
+    // AppDataLocation/autosave-HASH.json (autosave_slot.h): each teacher has its own; "" = the one that edits go to.
     QString autosaveFile(const std::string& teacherHash = {}) const;
     // What was being edited for this teacher: nullopt where nothing is saved; an error where it can't be read: the file
     // is then kept beside as autosave-HASH.json.broken. Nothing is loaded.
     core::Result<std::optional<core::Recipe>> takeAutosave(const std::string& teacherHash) const;
     QDateTime lastAutosave() const { return m_lastAutosave; }
+    const std::optional<core::Error>& autosaveProblem() const { return m_autosaveProblem; } // until it works again
 Q_SIGNALS:
     void changed();      // anything
     void layersChanged();
@@ -73,9 +84,13 @@ private:
     core::Recipe m_recipe;
     QUndoStack m_undo;
     QTimer m_autosave;
+    AutosaveSlot m_slot; // freed once the journal below has written what waits
     RecipeJournal m_journal;
     QDateTime m_lastAutosave;
+    QString m_keepText; // that is no rule
+    std::optional<core::Error> m_keepProblem, m_autosaveProblem;
     int m_layers = 0, m_heads = 0;
+    std::vector<std::string> m_kinds; // of the layers
 };
 
 } // namespace linnet::app

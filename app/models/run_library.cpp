@@ -1,7 +1,5 @@
 #include "app/models/run_library.h"
 
-#include "widgets/run_look.h"
-
 #include <QCoreApplication>
 #include <QDateTime>
 #include <QDir>
@@ -26,6 +24,7 @@ RunLibrary::RunLibrary(Device device, QObject* parent) : QObject(parent), m_devi
     connect(&m_keep, &QTimer::timeout, this, &RunLibrary::write);
     m_file = QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/runs.json");
     m_memory = readRunMemory(m_file);
+    widgets::setRunColors(QSettings().value(QStringLiteral("runs/colors")).toString() == QLatin1String("tol") ? widgets::RunColors::Tol : widgets::RunColors::OkabeIto);
     for (const auto& waiting : m_memory.queue) {
         const auto run = entryFor(waiting.folder);
         run->recipe = waiting.recipe;
@@ -53,6 +52,15 @@ RunLibrary::~RunLibrary() {
 QString RunLibrary::runsFolder() const {
     const auto documents = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation) + QStringLiteral("/Linnet");
     return QSettings().value(QStringLiteral("runs/folder"), documents).toString();
+}
+
+void RunLibrary::setRunsFolder(const QString& folder) {
+    QSettings().setValue(QStringLiteral("runs/folder"), folder);
+    for (const auto& run : m_runs) // listed because they lay in the folder of before
+        if (run->hasBegun() && !m_memory.added.contains(run->folder))
+            m_memory.added.append(run->folder);
+    keep();
+    lookNow();
 }
 
 RunEntryPtr RunLibrary::find(const QString& folder) const {
@@ -262,6 +270,14 @@ void RunLibrary::setBaseline(const QString& folder) {
         lookNow();
     Q_EMIT changed();
     Q_EMIT evaluationChanged(folder);
+}
+
+void RunLibrary::setColors(widgets::RunColors set) {
+    QSettings().setValue(QStringLiteral("runs/colors"), set == widgets::RunColors::Tol ? QStringLiteral("tol") : QStringLiteral("okabe-ito"));
+    if (set == widgets::runColors())
+        return;
+    widgets::setRunColors(set);
+    Q_EMIT changed();
 }
 
 void RunLibrary::setShown(const QString& folder, bool shown) {

@@ -5,6 +5,7 @@
 #include "app/jobs/worker.h"
 #include "app/models/run_entry.h"
 #include "app/models/run_store.h"
+#include "widgets/run_look.h"
 
 #include <QElapsedTimer>
 #include <QHash>
@@ -35,6 +36,7 @@ public:
     void setHeld(bool held);
     QList<RunEntryPtr> drawn() const;     // ticked ones, the chosen one and the baseline: what Curves shows
     QString runsFolder() const;           // QSettings "runs/folder", default Documents/Linnet
+    void setRunsFolder(const QString& folder); // of new runs; its runs are listed too
 
     QString enqueue(const core::Recipe& recipe); // its folder-to-be; starts at once where nothing runs or is held
     void runNow(const QString& folder);          // a waiting run: at once, or next where something runs; held or not
@@ -45,6 +47,7 @@ public:
     void rename(const QString& folder, const QString& name); // "" = as its folder
     void setLook(const QString& folder, int look);
     void setBaseline(const QString& folder);     // "" = none
+    void setColors(widgets::RunColors set);      // of all runs, kept in QSettings "runs/colors"
     void setShown(const QString& folder, bool shown);
     void remove(const QString& folder);  // a waiting or ended run, with its folder; refuses what is executed and what is no run
     void discard(const QString& folder); // of a running one: stops, then removes
@@ -54,7 +57,7 @@ public:
     // What the session hears of the running job
     void jobPaused(bool paused);
     void jobStopping();
-    void jobProgress(const QString& text);
+    void jobProgress(const QString& text, double fraction = -1); // of its stage, 0..1; -1: not known
     void jobMetrics(const std::vector<core::MetricRow>& rows);
     void jobEvaluation(const std::string& name, const core::Evaluation& evaluation);
     void jobEnded(const JobResult& result);

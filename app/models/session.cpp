@@ -1,13 +1,18 @@
 #include "app/models/session.h"
 
 #include "app/models/recents.h"
+#include "app/models/recipe_teacher.h"
 #include "core/base/json.h"
+#include "core/convert/run_selection.h"
 #include "core/model/diagnose.h"
+#include "widgets/plurals.h"
 
 #include <QDateTime>
 #include <QFileInfo>
+#include <QPointer>
 #include <QSettings>
 #include <QStandardPaths>
+#include <QThreadPool>
 
 namespace linnet::app {
 namespace {
@@ -43,6 +48,11 @@ Session::Session(QObject* parent) : QObject(parent) {
     connect(&m_fitTimer, &QTimer::timeout, &m_closedForm, &ClosedFormModel::reload);
     connect(this, &Session::runsChanged, &m_headViews, &HeadViewModel::refresh);
     connect(this, &Session::runsChanged, &m_closedForm, [this] { m_closedForm.show(currentRun() ? currentRun()->folder : QString()); });
+    const auto showStudent = [this] {
+        m_studentNumbers.show(currentRun() ? currentRun()->folder : QString(), m_teacher ? QString::fromStdString(m_teacher->hash) : QString());
+    };
+    connect(this, &Session::runsChanged, &m_studentNumbers, showStudent);
+    connect(this, &Session::teacherChanged, &m_studentNumbers, showStudent);
     const auto ofCurrent = [this](const QString& folder) { return currentRun() && currentRun()->folder == folder; };
     connect(&m_library, &RunLibrary::changed, this, [this] {
         chooseNewest();
@@ -76,7 +86,8 @@ QStringList Session::recentModels() const {
 void Session::adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::Profile> profile) {
     m_teacher = teacher;
     m_generation.setTeacher(true, false);
-    m_recipe.setShape(static_cast<int>(teacher.config.layers), static_cast<int>(teacher.config.heads));
+    m_recipe.setTeacher(teacher.hash);
+    m_recipe.setShape(static_cast<int>(teacher.config.layers), static_cast<int>(teacher.config.heads), teacher.layerKinds);
     Q_EMIT teacherChanged();
     setProfile(std::move(profile));
 }
@@ -91,6 +102,7 @@ void Session::setProfile(std::shared_ptr<const core::Profile> profile) {
 void Session::adoptRanking(const core::Selection& ranking, const Pins& pins) {
     m_ranking = ranking;
     m_rankingPins = pins;
+    m_rankingNote.clear();
     Q_EMIT rankingChanged();
 }
 
@@ -123,6 +135,7 @@ void Session::openTeacher(const QString& path) {
     Job job;
     job.kind = JobKind::Open;
     m_pendingRun.clear();
+    m_pendingRecipe.reset();
     const auto source = core::guarded([&]() -> std::filesystem::path {
         if (path.isEmpty() || path == QLatin1String("default"))
             return core::defaultTeacher();
@@ -143,6 +156,33 @@ void Session::openTeacher(const QString& path) {
     submit(std::move(job), tr("Opening %1").arg(QFileInfo(text(*source)).fileName()));
 }
 
+void Session::useRecipe(const core::Recipe& recipe, const QString& what) {
+    if (!m_teacher)
+        openFor(recipe, what);
+    else if (isFor(recipe, *m_teacher) && !recipe.teacherHash.empty() && !teacherPath(recipe).isEmpty())
+        m_recipe.replace(recipe, what);
+    else if (isFor(recipe, *m_teacher))
+        takeSettings(recipe, what);
+    else
+        Q_EMIT foreignRecipe(recipe, what);
+}
+
+void Session::takeSettings(const core::Recipe& recipe, const QString& what) {
+    if (m_teacher)
+        m_recipe.replace(settingsFor(recipe, *m_teacher), what);
+}
+
+void Session::openFor(const core::Recipe& recipe, const QString& what) {
+    const auto path = teacherPath(recipe);
+    if (path.isEmpty()) {
+        Q_EMIT failed(tr("The recipe's model isn't there"), {core::ErrorCode::NotFound, "the recipe's teacher " + recipe.teacherSource + " isn't there: open its teacher, then the recipe", {}});
+        return;
+    }
+    openTeacher(path);
+    if (m_state != JobState::Idle && m_jobKind == JobKind::Open)
+        m_pendingRecipe = std::pair(recipe, what);
+}
+
 void Session::closeTeacher() {
     if (!m_teacher || m_state != JobState::Idle)
         return;
@@ -156,21 +196,26 @@ void Session::forgetTeacher() {
     m_teacher.reset();
     m_generation.setTeacher(false, false);
     m_ranking.reset();
+    m_rankingNote.clear();
     m_selection.reset();
+    m_recipe.setTeacher({});
     m_recipe.setShape(0, 0);
     setProfile(nullptr);
     Q_EMIT teacherChanged();
 }
 
 void Session::profileTeacher() {
-    if (!m_teacher || m_state != JobState::Idle)
-        return;
+    if (m_teacher && m_state == JobState::Idle)
+        submit(profileJob(JobKind::Profile), tr("Profiling"));
+}
+
+Job Session::profileJob(JobKind kind) const {
     Job job;
-    job.kind = JobKind::Profile;
+    job.kind = kind;
     job.recipe = m_recipe.recipe();
     if (m_teacher->device.starts_with("cpu"))
         job.recipe.calibrationTokens = std::min(job.recipe.calibrationTokens, kProfileWindows * job.recipe.seqLen);
-    submit(std::move(job), tr("Profiling"));
+    return job;
 }
 
 void Session::selectLayers(const core::KeepRule& rule) {
@@ -249,6 +294,7 @@ void Session::setState(JobState state) {
     if (state == JobState::Idle) {
         m_probes.retry();
         m_headViews.retry();
+        m_studentNumbers.retry();
     }
     Q_EMIT jobChanged();
 }
@@ -275,7 +321,7 @@ void Session::showProgress(const core::Progress& progress) {
     if (seconds > 2 && progress.done > m_etaFrom && progress.total > 0)
         m_eta = remaining((progress.total - progress.done) * seconds / (progress.done - m_etaFrom));
     if (isRunJob())
-        m_library.jobProgress(RunText::stage(progress.stage) + (progress.detail.empty() ? QString() : QStringLiteral(", ") + QString::fromStdString(progress.detail)));
+        m_library.jobProgress(RunText::stage(progress.stage) + (progress.detail.empty() ? QString() : QStringLiteral(", ") + QString::fromStdString(progress.detail)), m_fraction);
     Q_EMIT jobChanged();
 }
 
@@ -317,10 +363,16 @@ void Session::drain() {
             m_probes.take(result);
         else if (result.kind == JobKind::HeadView)
             m_headViews.take(result);
+        else if (result.kind == JobKind::StudentNumbers)
+            m_studentNumbers.take(result);
+        else if (result.kind == JobKind::KnownProfile)
+            takeKnownProfile(result);
         else
             finish(result);
+    if (!mail.results.empty()) // what took the worker from it is done
+        m_studentNumbers.retry();
     for (const auto& result : mail.results) // one that nobody waits for; others said so in finish()
-        if (result.deviceLost && (result.kind == JobKind::Probe || result.kind == JobKind::HeadView) && m_state == JobState::Idle)
+        if (result.deviceLost && isBeside(result.kind) && m_state == JobState::Idle)
             return leaveDevice(*result.error);
 }
 
@@ -348,7 +400,9 @@ void Session::finish(const JobResult& result) {
             Q_EMIT exported(*result.exported);
         break;
     case JobKind::Probe:
-    case JobKind::HeadView: break; // no jobs of a person's
+    case JobKind::HeadView:
+    case JobKind::StudentNumbers:
+    case JobKind::KnownProfile: break; // no jobs of a person's
     }
     if (cancelled) {
         addLog(tr("stopped"));
@@ -375,24 +429,47 @@ void Session::leaveDevice(const core::Error& error) {
 }
 
 void Session::finishOpen(const JobResult& result) {
-    if (!result.model || result.tag != m_openTag)
+    if (result.tag != m_openTag)
         return;
+    if (!result.model) {
+        m_pendingRecipe.reset();
+        return;
+    }
     m_teacher = result.model;
     m_generation.setTeacher(true, result.chatTemplate);
     const auto path = text(m_teacher->path);
     addRecent(Recent::Models, path);
-    const auto layers = m_teacher->config.layers;
-    m_recipe.setShape(static_cast<int>(layers), static_cast<int>(m_teacher->config.heads));
+    m_recipe.setTeacher(m_teacher->hash);
+    m_recipe.setShape(static_cast<int>(m_teacher->config.layers), static_cast<int>(m_teacher->config.heads), m_teacher->layerKinds);
     loadStartingRecipe();
     if (!m_pendingRun.isEmpty()) {
         addRecent(Recent::Runs, m_pendingRun);
         if (const auto recipe = core::readRecipe((m_pendingRun + QStringLiteral("/recipe.json")).toStdString()))
-            m_recipe.replace(*recipe, tr("Open the recipe of %1").arg(QFileInfo(m_pendingRun).fileName())); // undo: what was edited before
+            useRecipe(*recipe, tr("Open the recipe of %1").arg(QFileInfo(m_pendingRun).fileName())); // undo: what was edited before
         openRun(m_pendingRun);
         m_pendingRun.clear();
     }
     Q_EMIT teacherChanged();
     chooseNewest();
+    if (const auto pending = std::exchange(m_pendingRecipe, std::nullopt))
+        useRecipe(pending->first, pending->second);
+    m_knownProfile = submitProbe(profileJob(JobKind::KnownProfile));
+}
+
+void Session::takeKnownProfile(const JobResult& result) {
+    if (result.tag != m_knownProfile || !m_teacher || m_profile)
+        return;
+    if (result.profile && result.profile->modelHash == m_teacher->hash) {
+        setProfile(result.profile);
+        addLog(tr("the profile of last time is shown: %1 tokens").arg(result.profile->tokens));
+    }
+}
+
+core::KeepRule Session::startingRule() const {
+    if (!m_teacher)
+        return {};
+    const auto method = core::defaultRecipe(m_teacher->device).keep.method;
+    return core::parseKeepRule(method + ":" + std::to_string((m_teacher->config.layers * 22 + 15) / 30));
 }
 
 void Session::loadStartingRecipe() { // of last time, else the default one
@@ -405,7 +482,7 @@ void Session::loadStartingRecipe() { // of last time, else the default one
         return;
     }
     auto recipe = core::defaultRecipe(core::diagnoseDevice());
-    recipe.keep = core::parseKeepRule(recipe.keep.method + ":" + std::to_string((m_teacher->config.layers * 22 + 15) / 30));
+    recipe.keep = startingRule();
     recipe.teacherSource = m_teacher->path.string();
     recipe.teacherHash = m_teacher->hash;
     m_recipe.load(recipe);
@@ -421,13 +498,13 @@ void Session::finishSelection(const JobResult& result) {
         if (!std::binary_search(result.selection->kept.begin(), result.selection->kept.end(), l))
             converted.push_back(l);
     m_recipe.setConverted(converted, tr("Choose layers by %1").arg(QString::fromStdString(m_jobRule.text())));
-    m_jobTitle = tr("Chose %1 layers to convert").arg(converted.size());
+    m_jobTitle = tr("Chose %n layer(s) to convert", nullptr, static_cast<int>(converted.size()));
     Q_EMIT jobChanged();
 }
 
 void Session::finishRun(const JobResult& result) {
     if (result.report) {
-        m_jobTitle = tr("Converted %1 layers").arg(result.report->convertedLayers.size());
+        m_jobTitle = tr("Converted %n layer(s)", nullptr, static_cast<int>(result.report->convertedLayers.size()));
         Q_EMIT jobChanged();
     }
     m_library.jobEnded(result);
@@ -438,7 +515,26 @@ void Session::finishRun(const JobResult& result) {
 void Session::openRun(const QString& folder) {
     const auto run = m_library.open(folder);
     if (run->report && run->report->selection && run->recipe)
-        adoptRanking(*run->report->selection, {run->recipe->never, run->recipe->always});
+        return adoptRanking(*run->report->selection, {run->recipe->never, run->recipe->always});
+    QThreadPool::globalInstance()->start([session = QPointer(this), folder = run->folder] { // it may have been measured before the run
+        auto found = std::make_shared<std::optional<core::RunSelection>>(core::selectionOfRun(folder.toStdString(), core::cacheFolder() / "banks"));
+        QMetaObject::invokeMethod(QCoreApplication::instance(), [session, folder, found] {
+            if (session)
+                session->takeSelection(folder, *found);
+        });
+    });
+}
+
+void Session::takeSelection(const QString& folder, const std::optional<core::RunSelection>& found) {
+    const auto run = m_library.find(folder);
+    if (!run || run != currentRun() || m_ranking)
+        return;
+    if (found)
+        return adoptRanking(found->selection, {found->never, found->always});
+    m_rankingNote = run->recipe && run->recipe->keep.kind == core::KeepRule::Kind::Method
+                        ? tr("%1 has not measured its layers yet.").arg(run->name)
+                        : tr("No costs were measured for %1: its recipe names the layers itself.").arg(run->name);
+    Q_EMIT rankingChanged();
 }
 
 } // namespace linnet::app

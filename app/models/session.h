@@ -9,10 +9,15 @@
 #include "app/models/recipe_model.h"
 #include "app/models/run_library.h"
 #include "app/models/selection_model.h"
+#include "app/models/student_numbers_model.h"
 #include "app/models/target_probe_model.h"
 
 #include <QObject>
 #include <QTimer>
+
+namespace linnet::core {
+struct RunSelection;
+}
 
 namespace linnet::app {
 
@@ -37,10 +42,12 @@ public:
     // The last measured layer choice (of a job, of a run or of a run that was opened), and the pins that it was measured with.
     const core::Selection* ranking() const { return m_ranking ? &*m_ranking : nullptr; }
     const Pins& rankingPins() const { return m_rankingPins; }
+    QString rankingNote() const { return m_rankingNote; } // why an opened run has none, "" where that is not so
     bool rankingPinsHold() const { return m_rankingPins == Pins{m_recipe.recipe().never, m_recipe.recipe().always}; }
     TargetProbeModel* probes() { return &m_probes; }
     HeadViewModel* headViews() { return &m_headViews; }
     ClosedFormModel* closedForm() { return &m_closedForm; } // of the current run
+    StudentNumbersModel* studentNumbers() { return &m_studentNumbers; } // of the current run
     RunLibrary* library() { return &m_library; }
     GenerateModel* generation() { return &m_generation; }
     const QList<RunEntryPtr>& runs() const { return m_library.runs(); }
@@ -57,11 +64,16 @@ public:
     void adoptRun(const RunEntry& run);                                  // as if it had just run
     QString runsFolder() const { return m_library.runsFolder(); }
     QStringList recentModels() const;
+    core::KeepRule startingRule() const; // of the opened teacher, where nothing was chosen yet
     void failNextJob(const core::Error& error) { m_worker.failNext(error); } // as if the device had
 
 public Q_SLOTS:
     void openTeacher(const QString& path); // "default" or a folder or .gguf; a run folder opens its teacher and its results
     void closeTeacher(); // its memory goes back
+    // A recipe from elsewhere: one step of undo where it is for the opened teacher, else foreignRecipe(). Without a teacher its own is opened first.
+    void useRecipe(const core::Recipe& recipe, const QString& what);
+    void takeSettings(const core::Recipe& recipe, const QString& what); // of a recipe of any teacher, for the opened one
+    void openFor(const core::Recipe& recipe, const QString& what);      // its teacher, then the recipe
     void profileTeacher();
     void selectLayers(const core::KeepRule& rule); // measures, then sets the layers that it chose
     void startRun();
@@ -83,6 +95,7 @@ Q_SIGNALS:
     void runsChanged();
     void logAppended(const QString& line);
     void exported(const core::ExportReport& report);
+    void foreignRecipe(const core::Recipe& recipe, const QString& what); // of another teacher: the window asks what to do with it
     void failed(const QString& title, const core::Error& error); // shown by the window, with what to do
     void notice(const QString& text);                             // status line
 
@@ -95,6 +108,8 @@ private:
     void finishRun(const JobResult& result);
     void finishSelection(const JobResult& result);
     std::uint64_t submitProbe(Job job);
+    Job profileJob(JobKind kind) const;
+    void takeKnownProfile(const JobResult& result); // of the cache, when a teacher was opened
     bool isRunJob() const { return m_jobKind == JobKind::Convert || m_jobKind == JobKind::Resume; }
     void setState(JobState state);
     void submit(Job job, const QString& title);
@@ -103,12 +118,14 @@ private:
     void setProfile(std::shared_ptr<const core::Profile> profile);
     void openRun(const QString& folder);
     void forgetTeacher();
+    void takeSelection(const QString& folder, const std::optional<core::RunSelection>& found); // of an opened run
     void chooseNewest(); // run, where none is chosen
     RecipeModel m_recipe;
     SelectionModel m_selection;
     ClosedFormModel m_closedForm;
     TargetProbeModel m_probes{&m_recipe, &m_selection, [this](Job job) { return submitProbe(std::move(job)); }};
     HeadViewModel m_headViews{&m_recipe, &m_selection, [this](Job job) { return submitProbe(std::move(job)); }};
+    StudentNumbersModel m_studentNumbers{[this](Job job) { return submitProbe(std::move(job)); }};
     Worker m_worker;
     QTimer m_drainTimer;
     std::optional<core::ModelInfo> m_teacher;
@@ -117,6 +134,7 @@ private:
     std::vector<std::vector<core::HeadTarget>> m_automatic;
     std::optional<core::Selection> m_ranking;
     Pins m_rankingPins, m_jobPins;
+    QString m_rankingNote;
     core::KeepRule m_jobRule; // of a selection
     RunLibrary m_library{{[this] { return m_state == JobState::Idle; }, [this](Job job, const QString& title) { submit(std::move(job), title); }, [this] { stop(); }}};
     GenerateModel m_generation{[this](Job job, const QString& title) { return m_teacher && m_state == JobState::Idle && (submit(std::move(job), title), true); }};
@@ -125,10 +143,11 @@ private:
     QString m_jobTitle, m_eta;
     double m_fraction = -1;
     QStringList m_log;
-    std::uint64_t m_openTag = 0;
+    std::uint64_t m_openTag = 0, m_knownProfile = 0;
     bool m_cpuOnly = false; // the GPU was lost
     QTimer m_fitTimer; // reads what the closed form of the running conversion has found so far
     QString m_pendingRun; // a run folder whose teacher is being opened
+    std::optional<std::pair<core::Recipe, QString>> m_pendingRecipe; // likewise: recipe and name of the step
     std::chrono::steady_clock::time_point m_jobBegin;
     std::string m_etaStage;
     double m_etaFrom = 0;

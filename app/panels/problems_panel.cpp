@@ -2,6 +2,8 @@
 
 #include "app/models/session.h"
 #include "app/models/target_table_model.h"
+#include "app/models/text_choice.h"
+#include "core/convert/recipe_checks.h"
 
 #include <QLabel>
 #include <QListWidget>
@@ -19,9 +21,8 @@ struct Place {
     HeadId head;
 };
 
-Place placeOf(const core::Error& problem) { // by the dotted key of the recipe: "targets.12.7.beta"
-    const auto found = problem.context.find("key");
-    const auto parts = QString::fromStdString(found == problem.context.end() ? std::string() : found->second).split(QLatin1Char('.'));
+Place placeOf(const std::string& key) { // dotted, of the recipe: "targets.12.7.beta"
+    const auto parts = QString::fromStdString(key).split(QLatin1Char('.'));
     if (parts[0] == QLatin1String("targets"))
         return {QStringLiteral("targets"), parts.size() > 2 ? HeadId{parts[1].toInt(), parts[2].toInt()} : HeadId{}};
     if (parts[0] == QLatin1String("layers") || parts[0] == QLatin1String("keep") || parts[0] == QLatin1String("pins"))
@@ -51,6 +52,8 @@ ProblemsPanel::ProblemsPanel(Session* session, QWidget* parent) : QWidget(parent
     connect(m_list, &QListWidget::itemSelectionChanged, this, &ProblemsPanel::selectHeads);
     connect(m_list, &QListWidget::itemActivated, this, &ProblemsPanel::jump);
     connect(session->recipe(), &RecipeModel::changed, this, &ProblemsPanel::refill);
+    connect(session->recipe(), &RecipeModel::autosaveFailed, this, &ProblemsPanel::refill);
+    connect(session->recipe(), &RecipeModel::autosaved, this, &ProblemsPanel::refill);
     connect(session->probes(), &TargetProbeModel::changed, this, &ProblemsPanel::refill);
     connect(session, &Session::teacherChanged, this, &ProblemsPanel::refill);
     refill();
@@ -79,12 +82,21 @@ QList<ProblemsPanel::Line> ProblemsPanel::lines() const {
     if (!m_session->teacher())
         return lines;
     for (const auto& problem : m_session->recipe()->problems()) {
-        const auto place = placeOf(problem);
+        const auto key = problem.context.find("key");
+        const auto place = placeOf(key == problem.context.end() ? std::string() : key->second);
         lines << Line{QStyle::SP_MessageBoxCritical, QString::fromStdString(problem.message), place.step, place.head};
     }
     if (const auto* probes = m_session->probes(); probes->costly())
         lines << Line{QStyle::SP_MessageBoxWarning, tr("L%1 H%2 costs more than 10 %: %3").arg(probes->head().layer).arg(probes->head().head).arg(probes->text()),
                       QStringLiteral("targets"), probes->head()};
+    for (const auto& note : core::recipeNotes(m_session->recipe()->recipe(), m_session->teacher()->config.layers)) {
+        const auto place = placeOf(note.key);
+        lines << Line{QStyle::SP_MessageBoxWarning, QString::fromStdString(note.text), place.step, place.head};
+    }
+    if (const auto look = lookAtText(m_session->recipe()->recipe()); !look.problem.isEmpty())
+        lines << Line{QStyle::SP_MessageBoxCritical, tr("Text: %1").arg(look.problem), QStringLiteral("run"), {}};
+    if (const auto& problem = m_session->recipe()->autosaveProblem())
+        lines << Line{QStyle::SP_MessageBoxWarning, tr("Not autosaved: %1").arg(QString::fromStdString(problem->message)), {}, {}};
     addUnusualTargets(lines);
     for (const auto& warning : m_session->teacher()->warnings)
         lines << Line{QStyle::SP_MessageBoxWarning, QString::fromStdString(warning), {}, {}};

@@ -1,6 +1,7 @@
 #include "app/panels/recipe_diff_dialog.h"
 
 #include "app/models/session.h"
+#include "widgets/plurals.h"
 
 #include <QClipboard>
 #include <QComboBox>
@@ -118,7 +119,7 @@ void RecipeDiffDialog::refresh() {
     m_recipe = *other;
     const auto differences = core::diffRecipes(m_session->recipe()->recipe(), *m_recipe);
     m_take->setEnabled(!differences.empty());
-    m_summary->setText(differences.empty() ? tr("The two recipes are the same.") : tr("%n key(s) differ; a dash stands for a key that is not there.", nullptr, static_cast<int>(differences.size())));
+    m_summary->setText(differences.empty() ? tr("The two recipes are the same.") : tr("%n key(s) (differs|differ); a dash stands for a key that is not there.", nullptr, static_cast<int>(differences.size())));
     m_table->setRowCount(static_cast<int>(differences.size()));
     for (int row = 0; row < m_table->rowCount(); ++row) {
         const auto& difference = differences[static_cast<std::size_t>(row)];
@@ -157,7 +158,7 @@ void RecipeDiffDialog::selectHeads() {
 
 void RecipeDiffDialog::take() {
     if (m_recipe)
-        m_session->recipe()->replace(*m_recipe, tr("Take the recipe of %1").arg(m_other->currentText()));
+        m_session->useRecipe(*m_recipe, tr("Take the recipe of %1").arg(m_other->currentText()));
 }
 
 } // namespace linnet::app

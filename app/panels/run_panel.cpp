@@ -4,10 +4,15 @@
 #include "app/panels/command_menu.h"
 #include "app/panels/export_wizard.h"
 #include "app/panels/method_section.h"
+#include "app/panels/stop_or_discard.h"
+#include "app/panels/text_field.h"
 #include "widgets/collapsible.h"
+#include "widgets/elided_label.h"
+#include "widgets/theme.h"
 
 #include <QComboBox>
 #include <QDesktopServices>
+#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
@@ -25,6 +30,24 @@ namespace {
 
 constexpr int kHintLines = 3;
 
+QLabel* problemLabel(const QString& name) { // under the field that it is about
+    auto* label = new QLabel;
+    label->setObjectName(name);
+    label->setWordWrap(true);
+    label->setTextFormat(Qt::PlainText);
+    return label;
+}
+
+void showWrong(QWidget* field, QLabel* label, const QString& why) {
+    QPalette own; // what it does not set follows the theme
+    if (!why.isEmpty())
+        own.setColor(QPalette::Text, widgets::stateColors(label->parentWidget() ? label->parentWidget()->palette() : label->palette()).bad);
+    field->setPalette(own);
+    own.setColor(QPalette::WindowText, own.color(QPalette::Text));
+    label->setPalette(why.isEmpty() ? QPalette() : own);
+    label->setText(why);
+}
+
 } // namespace
 
 RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
@@ -37,7 +60,7 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     };
     m_run = button(tr("Run"), QStringLiteral("runButton"), [this] { m_session->startRun(); });
     m_pause = button(tr("Pause"), QStringLiteral("pauseButton"), [this] { m_session->pauseOrResume(); });
-    m_stop = button(tr("Stop"), QStringLiteral("stopButton"), [this] { m_session->stop(); });
+    m_stop = button(tr("Stop"), QStringLiteral("stopButton"), [this] { stopOrDiscard(m_session, this); });
     m_resume = button(tr("Resume"), QStringLiteral("resumeButton"), [this] { m_session->resumeRun(selectedRun()); });
     m_open = button(tr("Folder"), QStringLiteral("folderButton"), [this] { QDesktopServices::openUrl(QUrl::fromLocalFile(selectedRun())); });
     m_export = button(tr("Export..."), QStringLiteral("exportButton"), [this] {
@@ -71,7 +94,7 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     layout->addWidget(m_form);
     layout->addWidget(m_section);
     layout->addWidget(m_problem);
-    layout->addWidget(new QLabel(tr("Runs")));
+    layout->addLayout(makePlace());
     layout->addWidget(m_runs, 1);
     layout->addLayout(row({m_resume, m_open, m_export}));
 
@@ -79,16 +102,50 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     connect(session, &Session::jobChanged, this, &RunPanel::showJob);
     connect(session, &Session::teacherChanged, this, &RunPanel::showJob);
     connect(session, &Session::runsChanged, this, &RunPanel::showRuns);
-    connect(m_runs, &QListWidget::currentRowChanged, this, &RunPanel::showJob);
+    connect(m_runs, &QListWidget::currentRowChanged, this, [this] {
+        const auto run = m_session->library()->find(selectedRun());
+        if (run && run->hasBegun())
+            m_session->library()->choose(run->folder); // the list, the page, Curves and Evaluation are about one run
+        showJob();
+    });
     showRecipe();
     showRuns();
     showJob();
 }
 
+QHBoxLayout* RunPanel::makePlace() { // where runs go
+    m_place = new widgets::ElidedLabel;
+    m_place->setObjectName(QStringLiteral("runsPlace"));
+    m_place->setElideMode(Qt::ElideMiddle);
+    auto* change = new QToolButton;
+    change->setObjectName(QStringLiteral("runsPlaceButton"));
+    change->setText(tr("Change..."));
+    change->setAutoRaise(true);
+    change->setToolTip(tr("Choose the folder that new runs are made in; runs that are there already stay where they are"));
+    connect(change, &QToolButton::clicked, this, [this] {
+        const auto folder = QFileDialog::getExistingDirectory(this, tr("Where runs go"), m_session->runsFolder());
+        if (folder.isEmpty())
+            return;
+        m_session->library()->setRunsFolder(folder);
+        showPlace();
+    });
+    auto* row = new QHBoxLayout;
+    row->addWidget(m_place, 1);
+    row->addWidget(change);
+    showPlace();
+    return row;
+}
+
+void RunPanel::showPlace() {
+    m_place->setText(tr("Runs, in %1").arg(m_session->runsFolder()));
+    m_place->setToolTip(m_session->runsFolder());
+}
+
 void RunPanel::makeForm() {
     m_keep = new QLineEdit;
     m_keep->setObjectName(QStringLiteral("keepEdit"));
-    m_keep->setToolTip(tr("Layers that stay softmax: kl:15, greedy:ppl=1.05, bypass:cache=64MiB@32768, uniform:15, first:4, last:4 or layers:0,7,15"));
+    m_keep->setToolTip(tr("Layers that stay softmax. A ranking and how many stay: <b>bypass:22</b> (ranked by leaving one out at a time), <b>kl:15</b> (by converting one at a time), greedy:15; "
+                          "or a budget: greedy:ppl=1.05, bypass:cache=64MiB@32768; or without a measurement: uniform:15, first:4, last:4, layers:0,4-9,15"));
     m_preset = new QComboBox;
     m_preset->setObjectName(QStringLiteral("presetCombo"));
     for (const auto& name : core::presetNames()) {
@@ -102,7 +159,9 @@ void RunPanel::makeForm() {
     m_presetHint->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     m_presetHint->setMinimumHeight(kHintLines * fontMetrics().lineSpacing()); // one height for all presets, also where the panel is full
     m_form = new RecipeForm(m_session);
+    m_form->row(tr("text"), new TextField(m_session));
     m_form->row(tr("keep"), m_keep);
+    m_form->row({}, m_keepProblem = problemLabel(QStringLiteral("keepProblem")));
     m_form->row(tr("start"), m_preset);
     m_form->row({}, m_presetHint);
     using R = core::Recipe;
@@ -121,7 +180,7 @@ void RunPanel::makeForm() {
     m_section->header()->setToolTip(tr("Treatments, alignment, distillation, memory"));
     m_section->setExpanded(QSettings().value(QStringLiteral("run/method"), false).toBool());
     connect(m_section, &widgets::Collapsible::toggled, this, [](bool expanded) { QSettings().setValue(QStringLiteral("run/method"), expanded); });
-    connect(m_keep, &QLineEdit::editingFinished, this, &RunPanel::applyKeepRule);
+    connect(m_keep, &QLineEdit::editingFinished, this, [this] { m_session->recipe()->setKeepText(m_keep->text()); });
     connect(m_preset, &QComboBox::textActivated, this, &RunPanel::startFrom);
 }
 
@@ -145,38 +204,36 @@ void RunPanel::startFrom(const QString& preset) {
     });
 }
 
-void RunPanel::applyKeepRule() {
-    const auto rule = core::guarded([&] { return core::parseKeepRule(m_keep->text().trimmed().toStdString()); });
-    if (rule) {
-        m_session->recipe()->setKeepRule(*rule);
-    } else {
-        m_problem->setText(QString::fromStdString(rule.error().message));
-        m_problem->show();
-    }
-}
-
 void RunPanel::showRecipe() {
     const auto& recipe = m_session->recipe()->recipe();
-    m_keep->setText(QString::fromStdString(recipe.keep.text()));
-    m_keep->setCursorPosition(0); // a long list: its beginning says what it is
+    const auto* model = m_session->recipe();
+    m_keep->setText(model->keepText());
+    if (!m_keep->hasFocus())
+        m_keep->setCursorPosition(0); // a long list: its beginning says what it is
+    showWrong(m_keep, m_keepProblem, model->keepProblem() ? QString::fromStdString(model->keepProblem()->message) : QString());
+    m_form->setRowShown(m_keepProblem, model->keepProblem().has_value());
     m_preset->setCurrentText(QString::fromStdString(recipe.preset));
     m_presetHint->setText(presetHint(recipe.preset));
     const auto problems = m_session->teacher() ? m_session->recipe()->problems() : std::vector<core::Error>{};
-    m_problem->setVisible(!problems.empty());
+    m_problem->setVisible(!problems.empty() && !model->keepProblem()); // said beside its field
     if (!problems.empty())
         m_problem->setText(QString::fromStdString(problems.front().message));
+    showJob();
 }
 
 void RunPanel::showJob() {
     const auto state = m_session->jobState();
     const bool idle = state == JobState::Idle;
-    m_run->setEnabled(idle && m_session->teacher());
+    const auto& mistyped = m_session->recipe()->keepProblem();
+    m_run->setEnabled(idle && m_session->teacher() && !mistyped);
+    m_run->setToolTip(mistyped ? QString::fromStdString(mistyped->message) : QString());
     for (auto* part : {static_cast<QWidget*>(m_form), static_cast<QWidget*>(m_method)}) // the recipe belongs to a teacher
         part->setEnabled(m_session->teacher().has_value());
     m_pause->setEnabled(state == JobState::Running || state == JobState::Paused);
     m_pause->setText(state == JobState::Paused ? tr("Continue") : tr("Pause"));
-    m_stop->setEnabled(state == JobState::Running || state == JobState::Paused);
-    m_stop->setText(state == JobState::Stopping ? tr("Stopping...") : tr("Stop"));
+    const bool discards = stopMeansDiscard(*m_session);
+    m_stop->setEnabled(state == JobState::Running || state == JobState::Paused || discards);
+    m_stop->setText(discards ? tr("Discard...") : state == JobState::Stopping ? tr("Stopping...") : tr("Stop"));
     QString runState;
     for (const auto& run : m_session->runs())
         if (run->folder == selectedRun())
@@ -193,7 +250,8 @@ QString RunPanel::selectedRun() const {
 
 void RunPanel::showRuns() {
     const auto selected = selectedRun();
-    const auto current = m_session->currentRun();
+    const auto current = m_session->currentRun(), before = m_session->library()->find(selected);
+    const bool waiting = before && !before->hasBegun(); // one of the queue is looked at
     const QSignalBlocker quiet(m_runs);
     m_runs->clear();
     for (const auto& run : m_session->runs()) {
@@ -203,7 +261,7 @@ void RunPanel::showRuns() {
         auto* item = new QListWidgetItem(line, m_runs);
         item->setData(Qt::UserRole, run->folder);
         item->setToolTip(run->folder);
-        if (run->folder == selected || (selected.isEmpty() && current && run->folder == current->folder))
+        if (waiting ? run->folder == selected : run == current)
             m_runs->setCurrentItem(item);
     }
     showJob();

@@ -3,6 +3,7 @@
 #include <QWidget>
 
 class QComboBox;
+class QHBoxLayout;
 class QLabel;
 class QLineEdit;
 class QListWidget;
@@ -10,6 +11,7 @@ class QPushButton;
 
 namespace linnet::widgets {
 class Collapsible;
+class ElidedLabel;
 }
 
 namespace linnet::app {
@@ -26,10 +28,11 @@ public:
 
 private:
     void makeForm();
+    QHBoxLayout* makePlace();
+    void showPlace();
     void showRecipe();
     void showJob();
     void showRuns();
-    void applyKeepRule();
     void startFrom(const QString& preset);
     QString selectedRun() const;
 
@@ -39,9 +42,10 @@ private:
     widgets::Collapsible* m_section;
     QLineEdit* m_keep;
     QComboBox* m_preset;
-    QLabel *m_presetHint, *m_problem;
+    QLabel *m_presetHint, *m_problem, *m_keepProblem;
     QPushButton *m_run, *m_pause, *m_stop, *m_resume, *m_open, *m_export;
     QListWidget* m_runs;
+    widgets::ElidedLabel* m_place = nullptr;
 };
 
 } // namespace linnet::app

@@ -3,7 +3,11 @@
 #include "app/models/run_table_model.h"
 #include "app/models/session.h"
 #include "app/panels/command_menu.h"
+#include "app/panels/export_wizard.h"
+#include "app/panels/run_columns.h"
 #include "app/panels/run_comparison.h"
+#include "app/panels/stop_or_discard.h"
+#include "widgets/plurals.h"
 #include "widgets/run_look.h"
 
 #include <QAction>
@@ -23,6 +27,7 @@
 #include <QUrl>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <utility>
 
 namespace linnet::app {
 
@@ -43,12 +48,8 @@ RunsPage::RunsPage(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     m_table->verticalHeader()->hide();
     m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 10);
     m_table->horizontalHeader()->setHighlightSections(false);
-    m_table->horizontalHeader()->setStretchLastSection(true);
     m_table->installEventFilter(this);
-    const int em = fontMetrics().averageCharWidth();
-    const int widths[] = {30, 18, 18, 22, 26, 12, 20, 14, 6};
-    for (int column = 0; column < 9; ++column)
-        m_table->setColumnWidth(column, widths[column] * em);
+    m_columns = new RunColumns(m_table);
     m_detail = new QLabel;
     m_detail->setObjectName(QStringLiteral("runDetail"));
     m_detail->setWordWrap(true);
@@ -92,6 +93,7 @@ RunsPage::RunsPage(Session* session, QWidget* parent) : QWidget(parent), m_sessi
             m_session->library()->choose(run->folder);
         refresh();
     });
+    connect(session, &Session::runsChanged, this, &RunsPage::followCurrent);
     connect(m_model, &QAbstractItemModel::dataChanged, this, &RunsPage::refresh);
     connect(m_model, &QAbstractItemModel::layoutChanged, this, &RunsPage::refresh);
     connect(session, &Session::jobChanged, this, &RunsPage::refresh);
@@ -119,6 +121,7 @@ void RunsPage::makeActions() {
     action(QStringLiteral("runDuplicate"), tr("Copy recipe"), tr("Bring this run's recipe into the editor, as one step that can be undone"), &RunsPage::duplicate);
     action(QStringLiteral("runBaseline"), tr("Baseline"), tr("What Curves and Evaluation compare with; drawn dashed"), &RunsPage::baseline)->setCheckable(true);
     action(QStringLiteral("runFolder"), tr("Folder"), tr("Open the run's folder"), &RunsPage::openFolder);
+    action(QStringLiteral("runExport"), tr("Export..."), tr("Write the finished student as a model folder or file"), &RunsPage::exportRun);
     action(QStringLiteral("runOpen"), tr("Open run with its teacher"), tr("Open the teacher that it was made from, its recipe and its results"), &RunsPage::openRun);
     action(QStringLiteral("runRename"), tr("Rename"), tr("Its folder keeps its name"), &RunsPage::rename);
     action(QStringLiteral("runEarlier"), tr("Earlier in the queue"), {}, &RunsPage::earlier);
@@ -140,15 +143,20 @@ void RunsPage::makeMenu() {
         if (look % widgets::kRunColorCount == 0)
             m_looks->addMenu(tr(lines[look / widgets::kRunColorCount]));
         auto* menu = m_looks->actions().constLast()->menu();
-        auto* made = menu->addAction(QIcon(widgets::lookSwatch(widgets::runLook(look), {26, 12}, devicePixelRatioF())), widgets::runColorName(look), this, [this, look] {
+        auto* made = menu->addAction(widgets::runColorName(look), this, [this, look] {
             for (const auto& run : selected())
                 m_session->library()->setLook(run->folder, look);
         });
         made->setObjectName(QStringLiteral("runLook%1").arg(look));
+        connect(menu, &QMenu::aboutToShow, made, [this, made, look] { // in the set of colours that is chosen then
+            made->setIcon(QIcon(widgets::lookSwatch(widgets::runLook(look), {26, 12}, devicePixelRatioF())));
+            made->setText(widgets::runColorName(look));
+        });
     }
-    for (const char* id : {"runDuplicate", "runOpen", "runFolder", "runRename"})
+    for (const char* id : {"runExport", "runDuplicate", "runOpen", "runFolder", "runRename"})
         m_menu->addAction(m_actions[QString::fromLatin1(id)]);
     m_menu->addMenu(m_looks);
+    m_menu->addMenu(m_columns->menu());
     for (const char* id : {"runEarlier", "runLater", "runDelete", "", "runHold", "runAdd"})
         *id ? m_menu->addAction(m_actions[QString::fromLatin1(id)]) : static_cast<void>(m_menu->addSeparator());
 }
@@ -167,6 +175,16 @@ bool RunsPage::eventFilter(QObject* watched, QEvent* event) {
         return true;
     }
     return QWidget::eventFilter(watched, event);
+}
+
+// Another view chose a run, or one was started: the table shows which, unless several are being compared.
+void RunsPage::followCurrent() {
+    const auto run = m_session->currentRun();
+    const auto folder = run ? run->folder : QString();
+    if (folder == std::exchange(m_current, folder) || !run || selected().size() > 1)
+        return;
+    if (const int row = m_model->row(folder); row >= 0 && (selected().isEmpty() || selected().front() != run))
+        m_table->selectRow(row);
 }
 
 QList<RunEntryPtr> RunsPage::selected() const {
@@ -210,13 +228,15 @@ void RunsPage::enableActions(const RunEntryPtr& run) {
     enable("runNow", queued);
     enable("runPause", ours && run->state != QLatin1String("stopping"));
     m_actions[QStringLiteral("runPause")]->setText(ours && (run->state == QLatin1String("paused") || run->state == QLatin1String("pausing")) ? tr("Continue") : tr("Pause"));
-    enable("runStop", ours && run->state != QLatin1String("stopping"));
-    enable("runDiscard", ours && !run->toDiscard);
+    const bool discards = ours && stopMeansDiscard(*m_session); // as its second press everywhere does
+    enable("runStop", ours && (run->state != QLatin1String("stopping") || discards));
+    enable("runDiscard", ours && offersDiscard(*m_session));
     enable("runResume", idle && run && run->canResume());
     enable("runDuplicate", run && run->recipe.has_value() && m_session->teacher());
     enable("runBaseline", run && run->hasBegun());
     m_actions[QStringLiteral("runBaseline")]->setChecked(run && run->folder == library->baseline());
     enable("runFolder", run && run->hasBegun());
+    enable("runExport", idle && run && run->state == QLatin1String("done"));
     enable("runOpen", idle && run && run->hasBegun());
     enable("runRename", run != nullptr);
     enable("runEarlier", queued && library->place(*run) > 1);
@@ -251,7 +271,7 @@ void RunsPage::pause() {
 }
 
 void RunsPage::stop() {
-    m_session->stop();
+    stopOrDiscard(m_session, this);
 }
 
 void RunsPage::resume() {
@@ -263,7 +283,7 @@ void RunsPage::duplicate() {
     const auto run = one() ? one() : m_session->library()->running();
     if (!run || !run->recipe)
         return;
-    m_session->recipe()->replace(*run->recipe, tr("Recipe of %1").arg(run->name));
+    m_session->useRecipe(*run->recipe, tr("Recipe of %1").arg(run->name));
 }
 
 void RunsPage::baseline() {
@@ -274,6 +294,15 @@ void RunsPage::baseline() {
 void RunsPage::openFolder() {
     if (const auto run = one())
         QDesktopServices::openUrl(QUrl::fromLocalFile(run->folder));
+}
+
+void RunsPage::exportRun() {
+    const auto run = one();
+    if (!run)
+        return;
+    auto* dialog = new ExportWizard(m_session, run->folder, window());
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->open();
 }
 
 void RunsPage::openRun() {
@@ -318,12 +347,7 @@ void RunsPage::ask(const QString& name, const QString& title, const QString& tex
 }
 
 void RunsPage::discard() {
-    const auto run = m_session->library()->running();
-    if (!run)
-        return;
-    ask(QStringLiteral("discardBox"), tr("Discard the run?"),
-        tr("%1 is stopped and its folder is removed with its checkpoints, metrics and log:\n%2\n\nThis can't be undone. Stop and save keeps everything.").arg(run->name, run->folder), tr("Discard"),
-        [this, folder = run->folder] { m_session->library()->discard(folder); });
+    askToDiscard(m_session, this);
 }
 
 void RunsPage::remove() {
@@ -340,7 +364,7 @@ void RunsPage::remove() {
     };
     if (waiting) // nothing is lost but its place
         return removal();
-    ask(QStringLiteral("deleteBox"), runs.size() == 1 ? tr("Delete the run?") : tr("Delete %1 runs?").arg(runs.size()), tr("The folders are removed with their checkpoints:\n%1\n\nThis can't be undone.").arg(folders.join(QLatin1Char('\n'))),
+    ask(QStringLiteral("deleteBox"), tr("Delete %n run(s)?", nullptr, static_cast<int>(runs.size())), tr("The folders are removed with their checkpoints:\n%1\n\nThis can't be undone.").arg(folders.join(QLatin1Char('\n'))),
         tr("Delete"), removal);
 }
 

@@ -14,6 +14,7 @@ class QTableView;
 namespace linnet::app {
 
 class RunComparison;
+class RunColumns;
 class RunTableModel;
 class Session;
 
@@ -45,6 +46,8 @@ private:
     void baseline();
     void openFolder();
     void openRun();
+    void exportRun();
+    void followCurrent();
     void addFolder();
     void rename();
     void earlier();
@@ -55,10 +58,12 @@ private:
     Session* m_session;
     RunTableModel* m_model;
     QTableView* m_table;
+    RunColumns* m_columns;
     QLabel *m_detail, *m_empty;
     RunComparison* m_comparison;
     QMenu *m_menu, *m_looks;
     QHash<QString, QAction*> m_actions;
+    QString m_current; // the run that all views are about, as last seen
 };
 
 } // namespace linnet::app

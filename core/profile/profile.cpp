@@ -57,12 +57,14 @@ std::string cacheKey(const Model& model, const Profile& profile, const ProfileOp
     return hashBytes(settings.dump());
 }
 
-// One block of the teacher on a few sequences, which it may overwrite; its statistics go into `sums`. `progress` gets the layer's
+// One block of the model on a few sequences, which it may overwrite; its statistics go into `sums`, but a converted layer has none. `progress` gets the layer's
 // share done.
 at::Tensor profileBlock(const Model& model, std::int64_t index, const at::Tensor& hidden, int binsPerOctave, ProfileSums& sums,
                         const std::function<void(double)>& progress) {
     const auto layer = model.layer(index);
     progress(0);
+    if (const auto* const mixer = mixerAt(model.mixers(), index))
+        return runBlock(model, *layer, mixer, hidden);
     const auto qkv = queryKeyValue(model, *layer, attentionInput(model, *layer, hidden));
     progress(0);
     auto statistics = layerStatistics(model.config(), *layer, qkv, binsPerOctave, progress);
@@ -185,10 +187,12 @@ HeadProfile headProfile(const ProfileSums& sums, std::int64_t layer, std::int64_
     return profile;
 }
 
-void finish(Profile& profile, const ProfileSums& sums) {
+void finish(Profile& profile, const ProfileSums& sums, const Mixers& converted) {
     profile.layers.clear();
     for (std::int64_t layer = 0; layer < sums.sum.size(0); ++layer) {
         auto& heads = profile.layers.emplace_back();
+        if (converted.contains(layer))
+            continue;
         for (std::int64_t head = 0; head < sums.sum.size(2); ++head)
             heads.push_back(headProfile(sums, layer, head, profile.edges));
         const auto [low, high] =
@@ -202,11 +206,8 @@ void finish(Profile& profile, const ProfileSums& sums) {
 
 void refuseUnprofilable(const Model& model, const TokenWindows& windows) {
     const auto name = model.files().path.string();
-    if (!model.mixers().empty())
-        fail(ErrorCode::Unsupported,
-             name + ": layer " + std::to_string(model.mixers().begin()->first) +
-                 " is converted and has no attention weights to profile; profile its teacher instead",
-             {{"file", name}});
+    if (std::ssize(model.mixers()) == model.config().layers)
+        fail(ErrorCode::Unsupported, name + ": every layer is converted, none has attention weights to profile; profile its teacher instead", {{"file", name}});
     if (windows.sequences < 1 || windows.seqLen < 1)
         fail(ErrorCode::Usage, "a profile needs at least one sequence of one token, got " + std::to_string(windows.sequences) +
                                    " of " + std::to_string(windows.seqLen));
@@ -256,12 +257,14 @@ Result<Profile> profileModel(const Model& model, const TokenWindows& windows, co
                 known->modelName = profile.modelName; // the content counts, the file may have been renamed
                 return *known;
             }
-            if (sums.load(partial))
+            if (options.measure && sums.load(partial))
                 control.log("profile: goes on at sequence " + std::to_string(sums.sequences) + " of " +
                             std::to_string(windows.sequences));
         }
+        if (!options.measure)
+            fail(ErrorCode::NotFound, "no profile of this model and text is in the cache", {{"file", finished.string()}});
         Run{model, windows, options, control, partial}.all(sums);
-        finish(profile, sums);
+        finish(profile, sums, model.mixers());
         if (!finished.empty()) {
             writeFileAtomically(finished, profileToJson(profile).dump());
             std::filesystem::remove(partial);

@@ -37,18 +37,19 @@ struct Profile {
     std::int64_t tokens = 0, sequences = 0, seqLen = 0;
     std::int64_t kvHeads = 0;
     std::vector<double> edges;                    // bin i holds distances edges[i] <= d < edges[i + 1]
-    std::vector<std::vector<HeadProfile>> layers; // [layer][head]
+    std::vector<std::vector<HeadProfile>> layers; // [layer][head]; no heads where the layer is converted
 };
 
 struct ProfileOptions {
     int binsPerOctave = 2;             // 0 = exact, one bin a distance
     std::filesystem::path cacheFolder; // "" = no cache; key: teacher hash + data hash + settings. Holds finished sequences too:
                                        // a stopped profile goes on where it was.
+    bool measure = true;               // false: only what the cache has; NotFound where that is nothing
 };
 
 // What is not defined is NaN (null in JSON): the NoSink values with seqLen <= 8, previousMass and
-// concentrationAbsolute with seqLen 1. A model with converted layers is refused (Unsupported): they have no attention to
-// profile.
+// concentrationAbsolute with seqLen 1. A hybrid's softmax layers are measured inside it; its converted layers have no heads in
+// the profile. A model without a softmax layer is refused (Unsupported).
 Result<Profile> profileModel(const Model& model, const TokenWindows& windows, const ProfileOptions& options,
                              const Control& control = {});
 Json profileToJson(const Profile& profile);                           // the keys of the command-line contract

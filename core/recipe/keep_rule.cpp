@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMaxLayers = 100'000; // of any model: a bound for numbers that are read before the model is known
 constexpr std::int64_t kMaxCacheBytes = std::int64_t{1} << 49; // whole in a double, and printed without an exponent
 constexpr std::int64_t kMaxCacheTokens = 1'000'000'000;
-constexpr const char* kForms = "uniform:N, first:N, last:N, layers:0,7,15, file:F, or METHOD:N, METHOD:cache=BYTES@TOKENS, "
+constexpr const char* kForms = "uniform:N, first:N, last:N, layers:0,4-9,15, file:F, or METHOD:N, METHOD:cache=BYTES@TOKENS, "
                                "METHOD:ppl=RATIO with METHOD one of bypass, kl, greedy, restore, ga-s2, score";
 
 const std::vector<std::string>& methodNames() {
@@ -91,7 +91,13 @@ std::vector<std::int64_t> parseLayers(const std::string& rule, std::string_view 
     std::vector<std::int64_t> layers;
     while (!text.empty()) {
         const auto comma = text.find(',');
-        layers.push_back(parseCount(rule, text.substr(0, comma), "a layer"));
+        const auto part = text.substr(0, comma);
+        const auto dash = part.find('-', 1); // "4-9": a run of layers
+        const auto first = parseCount(rule, part.substr(0, dash), "a layer"), last = dash == part.npos ? first : parseCount(rule, part.substr(dash + 1), "a layer");
+        if (last < first)
+            failPart(rule, part, "a run of layers", "the lower one first, as 4-9");
+        for (auto layer = first; layer <= last; ++layer)
+            layers.push_back(layer);
         if (comma != text.npos && comma + 1 == text.size())
             failRule(rule, "ends with a comma");
         text.remove_prefix(comma == text.npos ? text.size() : comma + 1);

@@ -1,11 +1,13 @@
 // What breaks around the window: settings, autosave, files that are gone, a full disk, a lost GPU. Each ends in a message and a
 // window that still takes edits.
+#include "app/panels/notice_bar.h"
 #include "app/models/settings_file.h"
 #include "tests/app/fake_teacher.h"
 #include "tests/support/gui_watchdog.h"
 #include "tests/support/oracle_process.h"
 #include "tests/support/window_test.h"
 
+#include <QListWidget>
 #include <QDir>
 #include <QFile>
 #include <QSignalSpy>
@@ -203,7 +205,7 @@ private Q_SLOTS:
         saidAndWorking(QStringLiteral("no such model"));
         QSettings().setValue(QStringLiteral("session/model"), place().filePath(QStringLiteral("a model of last time.gguf")));
         m_window->habits()->start({}, true);
-        saidAndWorking(QStringLiteral("a model of last time.gguf"));
+        QVERIFY(boxes().isEmpty() && m_window->habits()->notices()->text(QStringLiteral("lastModel")).contains(QStringLiteral("a model of last time.gguf")));
         QVERIFY(idle());
     }
 
@@ -231,6 +233,26 @@ private Q_SLOTS:
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
         QVERIFY(boxes().isEmpty());
         QCOMPARE(session().currentRun()->state, QStringLiteral("done"));
+    }
+
+    void theProfileOfLastTimeIsShown() { // from the cache, without a new measurement
+        OPEN_TINY();
+        session().recipe()->replace(tinyRecipe(2), QStringLiteral("tiny"));
+        session().profileTeacher();
+        QTRY_VERIFY_WITH_TIMEOUT(idle() && session().profile(), kLong);
+        const auto measured = session().profile()->layers[1][0].distance.mean;
+        makeWindow(); // its edits are written
+        OPEN_TINY();
+        QTRY_VERIFY_WITH_TIMEOUT(session().profile(), kLong);
+        QCOMPARE(session().profile()->layers[1][0].distance.mean, measured);
+        QVERIFY(boxes().isEmpty());
+        auto other = session().recipe()->recipe(); // another text has no profile, and nothing is said of it
+        other.seqLen = 16;
+        session().recipe()->replace(other, QStringLiteral("shorter windows"));
+        makeWindow();
+        OPEN_TINY();
+        QTest::qWait(500);
+        QVERIFY(!session().profile() && boxes().isEmpty());
     }
 
     void aVanishedText() {
@@ -262,7 +284,9 @@ private Q_SLOTS:
         QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), 4000);
         if (disk.mounted())
             QCOMPARE(int(failed.front().front().value<core::Error>().code), int(core::ErrorCode::Disk));
-        saidAndWorking(QStringLiteral("autosave"));
+        QVERIFY(boxes().isEmpty()); // said above the pages and under Problems, not in the way of the hand
+        QVERIFY(m_window->habits()->notices()->text(QStringLiteral("autosave")).contains(QStringLiteral("autosaved")));
+        QVERIFY(find<QListWidget>("problemsList")->item(0)->text().startsWith(QStringLiteral("Not autosaved")));
         const auto old = session().recipe()->takeAutosave("full");
         QVERIFY(old && *old && (*old)->seed != 77); // the state before, whole
         QTRY_VERIFY_WITH_TIMEOUT(failed.size() >= 2, 12000); // it goes on trying, and does not nag
@@ -272,6 +296,7 @@ private Q_SLOTS:
         QTRY_VERIFY_WITH_TIMEOUT(!saved.isEmpty(), 12000);
         const auto now = session().recipe()->takeAutosave("full");
         QVERIFY(now && *now && (*now)->seed == 77);
+        QCOMPARE(m_window->habits()->notices()->text(QStringLiteral("autosave")), QString());
         m_window.reset();
     }
 

@@ -28,6 +28,7 @@ int editForever(int argc, char** argv) {
     QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
     QCoreApplication::setApplicationName(QStringLiteral("linnet"));
     app::RecipeModel model;
+    model.setTeacher(kHash);
     model.setShape(30, 9);
     auto recipe = core::defaultRecipe("cpu");
     recipe.teacherHash = kHash;
@@ -87,6 +88,9 @@ private Q_SLOTS:
         const qint64 found = *saved ? static_cast<qint64>((*saved)->seed) : -1;
         qInfo("killed after %d ms: %lld edits made, %lld promised, %lld saved", afterMs, last, promised, found);
         QVERIFY2(found >= promised && found <= last, qPrintable(QStringLiteral("%1 of %2, promised %3").arg(found).arg(last).arg(promised)));
+        app::RecipeModel next;
+        next.setTeacher(kHash);
+        QCOMPARE(next.window(), 1); // the killed window's lock is free
         if (found > 0)
             QVERIFY((*saved)->targets.at(found % 30).at(8).halfLife == 1.0 + double(found)); // whole, not a mixture
     }
