@@ -1,8 +1,11 @@
 #include "app/main_window.h"
 
+#include "app/models/error_text.h"
 #include "app/panels/curves_panel.h"
 #include "app/panels/evaluation_panel.h"
 #include "app/panels/command_menu.h"
+#include "app/panels/dock_fold.h"
+#include "app/panels/dock_room.h"
 #include "app/panels/export_wizard.h"
 #include "app/panels/generate_page.h"
 #include "app/panels/heads_page.h"
@@ -18,6 +21,7 @@
 #include "app/panels/run_panel.h"
 #include "app/panels/runs_page.h"
 #include "app/panels/selection_chip.h"
+#include "app/panels/stop_or_discard.h"
 #include "app/panels/targets_panel.h"
 #include "app/window_habits.h"
 #include "widgets/progress_strip.h"
@@ -37,29 +41,19 @@
 #include <QStatusBar>
 #include <QTabWidget>
 #include <QToolBar>
+#include <QToolButton>
 
 namespace linnet::app {
 namespace {
 
 constexpr int kLayoutVersion = 2;
+const QString kNews = QStringLiteral(" •"); // behind the title of a page
 
-QString advice(core::ErrorCode code) {
-    switch (code) {
-    case core::ErrorCode::Usage: return MainWindow::tr("Change the named setting and try again.");
-    case core::ErrorCode::NotFound: return MainWindow::tr("Check the path; what set-up installs comes back with \"./linnet build\".");
-    case core::ErrorCode::Malformed: return MainWindow::tr("The file is damaged or not of this kind: fetch it again, or open another.");
-    case core::ErrorCode::Unsupported: return MainWindow::tr("Choose one of the kinds that the message names.");
-    case core::ErrorCode::Io: return MainWindow::tr("Check that the place exists and that you may write there.");
-    case core::ErrorCode::Memory: return MainWindow::tr("Fewer calibration tokens, a smaller batch or a shorter seq_len need less memory.");
-    case core::ErrorCode::Disk: return MainWindow::tr("Free some space, or choose another folder; a stopped run can be resumed.");
-    case core::ErrorCode::Cancelled: return {};
-    case core::ErrorCode::Internal: return MainWindow::tr("The log has the details. Nothing that was saved is lost; a run can be resumed.");
-    }
-    return {};
-}
+constexpr int kLeastDock = 240; // pixels that the left docks keep in a narrow window
 
-QWidget* scrolled(QWidget* content) { // small screens: a panel scrolls rather than being cut
+QWidget* scrolled(QWidget* content, int leastWidth = 0) { // small screens: a panel scrolls rather than being cut
     auto* area = new QScrollArea;
+    area->setMinimumWidth(leastWidth);
     area->setWidgetResizable(true);
     area->setFrameShape(QFrame::NoFrame);
     area->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -92,7 +86,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     connect(&m_session, &Session::jobChanged, this, &MainWindow::updateActions);
     connect(&m_session, &Session::runsChanged, this, &MainWindow::updateActions);
     connect(&m_session, &Session::failed, this, &MainWindow::showError);
-    connect(&m_session, &Session::notice, this, [this](const QString& text) { statusBar()->showMessage(text, 8000); });
+    connect(&m_session, &Session::notice, this, [this](const QString& text) { say(text); });
     connect(&m_session, &Session::teacherChanged, this, [this] {
         const auto& teacher = m_session.teacher();
         setWindowTitle(teacher ? tr("%1 - Linnet").arg(QFileInfo(QString::fromStdString(teacher->path.string())).fileName()) : tr("Linnet"));
@@ -134,8 +128,8 @@ void MainWindow::makePages() {
     setCentralWidget(m_habits->wrapPages(m_pages));
     auto* project = new ProjectPanel(&m_session);
     connect(project, &ProjectPanel::stepRequested, this, &MainWindow::showStep);
-    addDock(QStringLiteral("projectDock"), tr("Project"), scrolled(project), Qt::LeftDockWidgetArea);
-    addDock(QStringLiteral("runDock"), tr("Run"), scrolled(new RunPanel(&m_session)), Qt::LeftDockWidgetArea);
+    addDock(QStringLiteral("projectDock"), tr("Project"), scrolled(project, kLeastDock), Qt::LeftDockWidgetArea);
+    addDock(QStringLiteral("runDock"), tr("Run"), scrolled(new RunPanel(&m_session), kLeastDock), Qt::LeftDockWidgetArea);
     auto* inspector = new InspectorPanel(&m_session);
     addDock(QStringLiteral("inspectorDock"), tr("Inspector"), scrolled(inspector), Qt::RightDockWidgetArea);
     auto* targets = new TargetsPanel(&m_session);
@@ -146,21 +140,26 @@ void MainWindow::makePages() {
     connect(problems, &ProblemsPanel::stepRequested, this, &MainWindow::showStep);
     addDock(QStringLiteral("problemsDock"), tr("Problems"), problems, Qt::BottomDockWidgetArea);
     if (auto* probe = makeProbePanel(&m_session))
-        addDock(QStringLiteral("probeDock"), tr("Probe"), probe, Qt::BottomDockWidgetArea);
+        new DockRoom(this, addDock(QStringLiteral("probeDock"), tr("Probe"), probe, Qt::BottomDockWidgetArea));
     inspector->offerProbe(m_docks.contains(QStringLiteral("probeDock")));
     connect(inspector, &InspectorPanel::probeRequested, this, [this] { showStep(QStringLiteral("probe")); });
-    // a run moves the eye to what it draws
+    m_fold = new DockFold(this, {m_docks[QStringLiteral("inspectorDock")], m_docks[QStringLiteral("targetsDock")]}, {m_docks[QStringLiteral("projectDock")], m_docks[QStringLiteral("runDock")]});
+    // A run marks the page on which there is something new, and leaves the person on theirs.
     connect(&m_session, &Session::stageStarted, this, [this](const QString& stage) {
-        if (stage == QLatin1String("align") || stage == QLatin1String("drift") || stage == QLatin1String("distill"))
-            m_pages->setCurrentWidget(m_curves);
-        else if (stage == QLatin1String("evaluate"))
-            m_pages->setCurrentWidget(m_evaluation);
+        const bool draws = stage == QLatin1String("align") || stage == QLatin1String("drift") || stage == QLatin1String("distill");
+        auto* page = draws ? m_curves : stage == QLatin1String("evaluate") ? m_evaluation : nullptr;
+        if (page && page != m_pages->currentWidget() && !m_pages->tabText(m_pages->indexOf(page)).endsWith(kNews))
+            m_pages->setTabText(m_pages->indexOf(page), m_pages->tabText(m_pages->indexOf(page)) + kNews);
+    });
+    connect(m_pages, &QTabWidget::currentChanged, this, [this](int page) {
+        if (auto text = m_pages->tabText(page); text.endsWith(kNews))
+            m_pages->setTabText(page, text.chopped(kNews.size()));
     });
 }
 
 void MainWindow::showStep(const QString& id) { // where a step of the rail is done; it starts nothing
     if (id == QLatin1String("open"))
-        return m_session.jobState() == JobState::Idle ? openFolder() : void();
+        return m_session.jobState() == JobState::Idle ? m_open->popup(QCursor::pos()) : void();
     if (id == QLatin1String("export"))
         return m_actions[QStringLiteral("export")]->isEnabled() ? exportCurrent() : void();
     if (id == QLatin1String("profile"))
@@ -213,6 +212,8 @@ void MainWindow::makeMenus() {
     auto* redo = m_session.recipe()->undoStack()->createRedoAction(this, tr("Redo"));
     redo->setShortcut(QKeySequence::Redo);
     redo->setObjectName(QStringLiteral("redo"));
+    undo->setIconText(tr("Undo")); // on the tool bar, whatever it would undo: that stands in the menu and in its tip
+    redo->setIconText(tr("Redo"));
     edit->addActions({undo, redo});
     edit->addSeparator();
     add(edit, QStringLiteral("clearSelection"), tr("&Clear selection"), QKeySequence(Qt::Key_Escape), [this] { m_session.selection()->clear(); });
@@ -222,9 +223,12 @@ void MainWindow::makeMenus() {
 
     auto* run = menuBar()->addMenu(tr("&Run"));
     add(run, QStringLiteral("profile"), tr("&Profile teacher"), QKeySequence(tr("Ctrl+P")), [this] { m_session.profileTeacher(); });
-    add(run, QStringLiteral("start"), tr("&Run conversion"), QKeySequence(tr("Ctrl+R")), [this] { m_session.startRun(); });
+    add(run, QStringLiteral("start"), tr("&Run conversion"), QKeySequence(tr("Ctrl+R")), [this] {
+        m_habits->commitEdits();
+        m_session.startRun();
+    });
     add(run, QStringLiteral("pause"), tr("P&ause"), QKeySequence(tr("Ctrl+Shift+P")), [this] { m_session.pauseOrResume(); });
-    add(run, QStringLiteral("stop"), tr("&Stop and save"), QKeySequence(tr("Ctrl+.")), [this] { m_session.stop(); });
+    add(run, QStringLiteral("stop"), tr("&Stop and save"), QKeySequence(tr("Ctrl+.")), [this] { stopOrDiscard(&m_session, this); });
     run->addSeparator();
     run->addMenu(new CommandMenu(&m_session, this));
 
@@ -248,7 +252,17 @@ void MainWindow::makeMenus() {
     bar->setMovable(false);
     if (auto* more = bar->findChild<QWidget*>(QStringLiteral("qt_toolbar_ext_button"))) // where the window is narrow
         more->setAccessibleName(tr("More tools"));
-    bar->addAction(m_actions[QStringLiteral("openFolder")]);
+    m_open = new QMenu(tr("Open"), this);
+    for (const char* name : {"openFolder", "openFile", "openDefault"})
+        m_open->addAction(m_actions[QString::fromLatin1(name)]);
+    m_open->addMenu(m_recent);
+    auto* open = new QToolButton;
+    open->setObjectName(QStringLiteral("openButton"));
+    open->setText(tr("Open"));
+    open->setToolTip(tr("A model (Hugging Face folder or GGUF file), or a run"));
+    open->setPopupMode(QToolButton::InstantPopup);
+    open->setMenu(m_open);
+    bar->addWidget(open);
     bar->addAction(m_actions[QStringLiteral("profile")]);
     bar->addSeparator();
     for (const char* name : {"start", "pause", "stop"})
@@ -268,23 +282,19 @@ void MainWindow::makeStatusBar() {
     statusBar()->addPermanentWidget(new SelectionChip(&m_session));
     statusBar()->addPermanentWidget(new MemoryGauge(&m_session));
     statusBar()->addPermanentWidget(m_saved);
-    connect(m_strip, &widgets::ProgressStrip::stopRequested, &m_session, &Session::stop);
+    connect(m_strip, &widgets::ProgressStrip::stopRequested, this, [this] { stopOrDiscard(&m_session, this); });
     connect(m_session.selection(), &SelectionModel::hoverChanged, this, [this] {
         const auto head = m_session.selection()->hovered();
         m_cursor->setText(head.valid() ? tr("layer %1, head %2").arg(head.layer).arg(head.head) : QString());
     });
     connect(m_session.recipe(), &RecipeModel::autosaved, this,
             [this] { m_saved->setText(tr("autosaved %1").arg(m_session.recipe()->lastAutosave().toString(QStringLiteral("HH:mm:ss")))); });
-    connect(m_session.recipe(), &RecipeModel::autosaveFailed, this, [this](const core::Error& error) {
-        const auto said = tr("⚠ not autosaved");
-        if (m_saved->text() != said) // one box; after that the status line goes on saying it
-            showError(tr("The recipe can't be autosaved"), error);
-        m_saved->setText(said);
-    });
+    connect(m_session.recipe(), &RecipeModel::autosaveFailed, this, [this] { m_saved->setText(tr("⚠ not autosaved")); });
 }
 
 void MainWindow::resetLayout() {
     const auto dock = [this](const char* name) { return m_docks[QString::fromLatin1(name)]; };
+    m_fold->unfold();
     for (auto* each : std::as_const(m_docks)) {
         each->setFloating(false);
         each->show();
@@ -300,7 +310,7 @@ void MainWindow::resetLayout() {
     dock("logDock")->raise();
     resizeDocks({dock("projectDock"), dock("inspectorDock")}, {285, 320}, Qt::Horizontal);
     resizeDocks({dock("projectDock"), dock("runDock")}, {11, 9}, Qt::Vertical); // the teacher and the steps in one view
-    resizeDocks({dock("inspectorDock"), dock("targetsDock")}, {9, 5}, Qt::Vertical);
+    resizeDocks({dock("inspectorDock"), dock("targetsDock")}, {8, 7}, Qt::Vertical); // the eight targets of two heads in one view
     resizeDocks({dock("logDock")}, {120}, Qt::Vertical);
 }
 
@@ -314,7 +324,9 @@ void MainWindow::updateActions() {
     m_actions[QStringLiteral("start")]->setEnabled(idle && teacher);
     m_actions[QStringLiteral("pause")]->setEnabled(state == JobState::Running || state == JobState::Paused);
     m_actions[QStringLiteral("pause")]->setText(state == JobState::Paused ? tr("Continue") : tr("P&ause"));
-    m_actions[QStringLiteral("stop")]->setEnabled(state == JobState::Running || state == JobState::Paused);
+    const bool discards = stopMeansDiscard(m_session); // the second press
+    m_actions[QStringLiteral("stop")]->setEnabled(state == JobState::Running || state == JobState::Paused || discards);
+    m_actions[QStringLiteral("stop")]->setText(discards ? tr("&Discard run...") : tr("&Stop and save"));
     const auto run = m_session.currentRun();
     m_actions[QStringLiteral("export")]->setEnabled(idle && run && run->state == QLatin1String("done"));
     m_actions[QStringLiteral("saveRecipe")]->setEnabled(teacher);
@@ -328,7 +340,7 @@ void MainWindow::updateActions() {
     const auto prefix = stopping ? tr("Stopping, saving a checkpoint: ") : state == JobState::Paused ? tr("Paused: ") : QString();
     const auto eta = m_session.jobEta();
     m_strip->setTask(prefix + m_session.jobTitle() + (eta.isEmpty() || stopping ? QString() : QStringLiteral("  ·  ") + eta));
-    m_strip->setStopAction(tr("Stop"), tr("Finish the step, write a checkpoint, stop"), !stopping);
+    m_strip->setStopAction(discards ? tr("Discard...") : tr("Stop"), discards ? tr("Remove the run's folder instead of saving it; asks first") : tr("Finish the step, write a checkpoint, stop"), !stopping || discards);
     m_strip->setProgress(qRound64(m_session.jobFraction() * 1000), m_session.jobFraction() < 0 ? 0 : 1000);
 }
 
@@ -344,14 +356,21 @@ void MainWindow::openFile() {
         m_habits->open(path);
 }
 
+void MainWindow::say(const QString& text) {
+    if (m_session.jobState() == JobState::Idle)
+        m_strip->finish({}); // how the job before ended is old by now
+    statusBar()->showMessage(text, 8000);
+}
+
 void MainWindow::saveRecipe() {
+    m_habits->commitEdits();
     auto path = QFileDialog::getSaveFileName(this, tr("Save recipe"), QStringLiteral("recipe.linnet.json"), tr("Recipes (*.json)"));
     if (path.isEmpty())
         return;
     if (const auto saved = core::writeRecipe(path.toStdString(), m_session.recipe()->recipe()); !saved)
         showError(tr("Can't save the recipe"), saved.error());
     else
-        addRecent(Recent::Recipes, path);
+        addRecent(Recent::Recipes, path), say(tr("Recipe saved as %1").arg(path));
 }
 
 void MainWindow::compareRecipes() {
@@ -370,11 +389,12 @@ void MainWindow::exportCurrent() {
 }
 
 void MainWindow::showError(const QString& title, const core::Error& error) {
-    auto* box = new QMessageBox(QMessageBox::Warning, title, QString::fromStdString(error.message), QMessageBox::Ok, this);
+    const auto said = errorText(error);
+    auto* box = new QMessageBox(QMessageBox::Warning, title, said.message, QMessageBox::Ok, this);
     box->setAttribute(Qt::WA_DeleteOnClose);
     box->setObjectName(QStringLiteral("errorBox"));
     box->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-    box->setInformativeText(advice(error.code));
+    box->setInformativeText(said.advice);
     QString details;
     for (const auto& [key, value] : error.context)
         details += QString::fromStdString(key) + QStringLiteral(": ") + QString::fromStdString(value) + QLatin1Char('\n');
@@ -392,6 +412,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
+    m_fold->unfold();
     QSettings settings;
     settings.setValue(QStringLiteral("window/layout"), kLayoutVersion);
     settings.setValue(QStringLiteral("window/geometry"), saveGeometry());

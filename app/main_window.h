@@ -16,6 +16,7 @@ class ProgressStrip;
 
 namespace linnet::app {
 
+class DockFold;
 class WindowHabits;
 
 class MainWindow : public QMainWindow {
@@ -41,6 +42,7 @@ private:
     void openFolder();
     void openFile();
     void saveRecipe();
+    void say(const QString& text); // in the status line, for a while
     void exportCurrent();
     void compareRecipes();
     void showError(const QString& title, const core::Error& error);
@@ -52,7 +54,8 @@ private:
     QWidget *m_heads = nullptr, *m_layers = nullptr, *m_curves = nullptr, *m_evaluation = nullptr; // its pages
     widgets::ProgressStrip* m_strip = nullptr;
     QLabel *m_cursor = nullptr, *m_saved = nullptr;
-    QMenu *m_recent = nullptr, *m_view = nullptr;
+    QMenu *m_recent = nullptr, *m_view = nullptr, *m_open = nullptr;
+    DockFold* m_fold = nullptr;
     QHash<QString, QDockWidget*> m_docks;
     QHash<QString, QAction*> m_actions;
 };

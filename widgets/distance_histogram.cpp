@@ -58,7 +58,8 @@ void DistanceHistogram::setDecayHalfLife(std::optional<double> tokens) {
     refill();
 }
 
-void DistanceHistogram::setTarget(std::optional<double> distance) {
+void DistanceHistogram::setTarget(std::optional<double> distance, bool automatic) {
+    m_automatic = automatic;
     m_target = distance;
     refill();
 }
@@ -176,7 +177,7 @@ void DistanceHistogram::paint(QCPPainter& painter) const {
     mark(m_data.p50, "p50", quantile, 0);
     mark(m_data.p90, "p90", quantile, 0);
     if (m_target)
-        mark(*m_target, tr("target %1").arg(tickLabel(*m_target)), QPen(colors().highlight, 1.6), 1);
+        mark(*m_target, (m_automatic ? tr("automatic %1") : tr("target %1")).arg(tickLabel(*m_target)), QPen(colors().highlight, 1.6), 1);
     if (m_halfLife && !m_kernel.empty()) {
         const QString text = tr("- - decay, half-life %1").arg(tickLabel(*m_halfLife));
         painter.setPen(isDark(palette()) && colors().background != Qt::white ? runColor(1) : runColor(1).darker(140));

@@ -35,7 +35,7 @@ public:
     // Edges and masses that don't fit together show the empty state.
     void setData(const DistanceData& data);
     void setDecayHalfLife(std::optional<double> tokens);
-    void setTarget(std::optional<double> distance); // a marker of its own
+    void setTarget(std::optional<double> distance, bool automatic = false); // a marker of its own, named by whose it is
     void setEmptyText(const QString& text);
     void clear() { setData({}); }
 
@@ -58,6 +58,7 @@ private:
 
     DistanceData m_data;
     std::optional<double> m_halfLife, m_target;
+    bool m_automatic = false;
     std::vector<double> m_kernel;
     QString m_emptyText;
     QCPGraph *m_bars = nullptr, *m_decay = nullptr, *m_cumulative = nullptr;

@@ -1,43 +1,18 @@
-// What every plot of ours shares: one QCustomPlot inside, colours that follow the palette, export and its context menu.
+// What every plot of ours shares: one QCustomPlot inside, colours that follow the palette, and its export.
 #pragma once
 
-#include "widgets/theme.h"
-
-#include <QWidget>
+#include "widgets/export_widget.h"
 
 class QCustomPlot;
-class QMenu;
 
 namespace linnet::widgets {
 
-class PlotWidget : public QWidget {
+class PlotWidget : public ExportWidget {
     Q_OBJECT
 
 public:
-    // Pictures are for paper and slides: light colours unless the caller asks for what the screen shows.
-    enum class ExportColors { Light, AsShown };
-
-    // Each writes the picture in the widget's size (PNG at twice the pixels) and returns whether the file is complete.
-    bool savePng(const QString& path, ExportColors colors = ExportColors::Light);
-    bool saveSvg(const QString& path, ExportColors colors = ExportColors::Light);
-    bool savePdf(const QString& path, ExportColors colors = ExportColors::Light);
-    bool saveCsv(const QString& path) const;
-    bool save(const QString& path); // by its ending: png, svg, pdf or csv
-
-    // Asks for a file and saves; `suffix` without a dot. The answer comes as saved().
-    void askAndSave(const QString& suffix);
-    void copyPicture(); // to the clipboard, in light colours at twice the pixels
-    void copyCsv();
-    void fillExportMenu(QMenu* menu); // save as ..., copy ...
-
-    // RFC 4180 with '.' decimals that round-trip; a value that was not measured is an empty field.
-    virtual QString csv() const = 0;
-
     int replotCount() const { return m_replots; }
-
-Q_SIGNALS:
-    // The answer to askAndSave() and the copies, as one sentence for the status bar.
-    void saved(const QString& message, bool succeeded);
+    void setWheelNeedsCtrl(bool needs) { m_wheelNeedsCtrl = needs; } // to zoom: in a panel that scrolls
 
 protected:
     explicit PlotWidget(QWidget* parent);
@@ -51,18 +26,20 @@ protected:
     void applyColors();
 
     void changeEvent(QEvent* event) override;
-    void contextMenuEvent(QContextMenuEvent* event) override; // by mouse or by the menu key
+    bool eventFilter(QObject* watched, QEvent* event) override;
     void focusInEvent(QFocusEvent* event) override;
     void focusOutEvent(QFocusEvent* event) override;
 
-    static QString csvNumber(double value);
-    static QString csvText(const QString& text);
+    bool write(Format format, const QString& path, ExportColors colors) override;
+    QPixmap lightPicture() override;
 
 private:
-    template <class Write> bool withExportColors(ExportColors colors, Write write);
+    template <class Write> bool withExportColors(ExportColors colors, Write work);
+    bool writeSvg(const QString& path);
     void styleAxes();
 
     QCustomPlot* m_plot;
+    bool m_wheelNeedsCtrl = false;
     PlotColors m_colors;
     int m_replots = 0;
     bool m_exporting = false;

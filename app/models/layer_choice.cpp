@@ -85,7 +85,12 @@ std::optional<std::int64_t> keptCount(Session& session) {
     const auto& recipe = session.recipe()->recipe();
     if (recipe.keep.kind != core::KeepRule::Kind::Method)
         return std::nullopt;
-    const auto least = static_cast<std::int64_t>(recipe.never.size()), most = layers - static_cast<std::int64_t>(recipe.always.size());
+    const auto least = static_cast<std::int64_t>(recipe.never.size()), most = [&] {
+        std::int64_t count = 0; // layers that may stay softmax
+        for (std::int64_t l = 0; l < layers; ++l)
+            count += !recipe.always.contains(l) && !session.recipe()->convertedBefore(static_cast<int>(l));
+        return count;
+    }();
     if (least > most || recipe.keep.count > layers)
         return std::nullopt;
     return recipe.keep.budget == Budget::None ? std::clamp(recipe.keep.count, least, most) : keptByBudget(session, least, most);
@@ -119,7 +124,7 @@ QString layerSummary(Session& session) {
         return Session::tr("<b>As many layers converted as %1 times the teacher's perplexity allows</b>, measured when the run starts.").arg(keep.limit);
     if (!kept)
         return Session::tr("The layer choice %1 does not fit this teacher of %2 layers.").arg(rule).arg(total);
-    auto text = Session::tr("<b>%1 of %2 layers converted</b>, %3 softmax kept, cache at 32k: %4 → %5")
+    auto text = Session::tr("<b>%1 of %2 layers will be converted</b>, %3 softmax kept, cache at 32k: %4 → %5")
                     .arg(total - *kept).arg(total).arg(*kept).arg(bytesText(cacheBytes(teacher, total, kCacheTokens)), bytesText(cacheBytes(teacher, *kept, kCacheTokens)));
     if (!layers)
         text += Session::tr("; the %1 cheapest layers, measured when the run starts").arg(total - *kept);

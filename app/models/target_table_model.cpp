@@ -2,6 +2,7 @@
 
 #include "app/models/session.h"
 #include "app/models/target_text.h"
+#include "widgets/plurals.h"
 #include "widgets/theme.h"
 
 #include <QApplication>
@@ -138,6 +139,20 @@ std::optional<double> TargetTableModel::user(int row) const {
     return targetValue(m_session->recipe()->target(headAt(row)), fieldAt(row));
 }
 
+QString TargetTableModel::measuredText(int row) const { // no half-life, no beta: what was measured has its own name
+    const auto value = measured(row);
+    const auto text = numberText(known(value), kShownDigits);
+    if (!value)
+        return text;
+    switch (fieldAt(row)) {
+    case TargetField::HalfLife: return tr("dist. %1").arg(text);
+    case TargetField::Beta: return tr("conc. %1").arg(text);
+    case TargetField::ValueScale: return tr("RMS %1").arg(text);
+    case TargetField::OutputGate: break;
+    }
+    return text;
+}
+
 TargetTableModel::Check TargetTableModel::check(TargetField field, double value) {
     const auto within = [value](double low, double high) { return value >= low && value <= high ? Check::Fine : Check::Unusual; };
     if (std::isnan(value))
@@ -165,8 +180,8 @@ bool TargetTableModel::costly(int row) const {
 QVariant TargetTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole))
         return {};
-    const QStringList names = role == Qt::DisplayRole ? QStringList{tr("head"), tr("field"), tr("meas."), tr("auto"), tr("user"), tr("lock")}
-                                                      : QStringList{tr("layer and head"), tr("what is set"), tr("measured by the profile"), tr("automatic value of the start"),
+    const QStringList names = role == Qt::DisplayRole ? QStringList{tr("head"), tr("field"), tr("teacher's"), tr("auto"), tr("user"), tr("lock")}
+                                                      : QStringList{tr("layer and head"), tr("what is set"), tr("what the profile measured that comes nearest: mean distance, concentration, output RMS"), tr("automatic value of the start"),
                                                                     tr("your value; empty = automatic"), tr("kept through alignment")};
     return names.value(section);
 }
@@ -182,7 +197,7 @@ QVariant TargetTableModel::data(const QModelIndex& index, int role) const {
         switch (index.column()) {
         case Head: return tr("L%1 H%2").arg(headAt(row).layer).arg(headAt(row).head);
         case Field: return fieldText(fieldAt(row));
-        case Measured: return numberText(known(measured(row)), kShownDigits);
+        case Measured: return measuredText(row);
         case Automatic: return numberText(known(automatic(row)), kShownDigits);
         case User: return hasValue ? numberText(value) : QString();
         default: return {};

@@ -54,6 +54,7 @@ Q_SIGNALS:
 private:
     void rebuild();
     void refresh();
+    QString measuredText(int row) const;
     QString tooltip(int row, int column) const;
     QString rowsText(const QList<int>& rows) const; // "beta of 3 head(s)": for the names of steps
     bool apply(const QList<int>& rows, const QList<std::optional<double>>& values, const QString& what);

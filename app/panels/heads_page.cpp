@@ -22,11 +22,13 @@
 
 namespace linnet::app {
 
-HeadsPage::HeadsPage(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
+HeadsPage::HeadsPage(Session* session, QWidget* parent) : QWidget(parent), m_session(session), m_student(session->studentNumbers()) {
     setObjectName(QStringLiteral("headsPage"));
     m_summary = new QLabel;
     m_summary->setObjectName(QStringLiteral("layerSummary"));
     m_summary->setWordWrap(true);
+    m_summary->setAlignment(Qt::AlignLeft | Qt::AlignTop);
+    m_summary->setMinimumHeight(2 * fontMetrics().lineSpacing()); // a shorter text does not move the ticks under the pointer
     m_warning = new QLabel;
     m_warning->setObjectName(QStringLiteral("layerWarning"));
     m_warning->setWordWrap(true);
@@ -63,6 +65,7 @@ HeadsPage::HeadsPage(Session* session, QWidget* parent) : QWidget(parent), m_ses
     connect(session->recipe(), &RecipeModel::layersChanged, this, &HeadsPage::showLayers);
     connect(session->recipe(), &RecipeModel::targetsChanged, this, student);
     connect(session->closedForm(), &ClosedFormModel::changed, this, student);
+    connect(session->studentNumbers(), &StudentNumbersModel::changed, this, student);
     showMaps();
 }
 
@@ -142,12 +145,28 @@ QWidget* HeadsPage::makeOverview() {
 void HeadsPage::showMaps() {
     m_controls->refresh();
     m_stack->setCurrentIndex(m_controls->single() ? 1 : 0);
+    tellWants();
     if (m_controls->single()) // the others when they are looked at
         m_single->showValues();
     else
         showOverview();
     showLayers();
     showJob();
+}
+
+void HeadsPage::tellWants() { // the overview is of the teacher
+    if (m_student)
+        m_student->want(this, isVisible() && m_controls->single());
+}
+
+void HeadsPage::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    tellWants();
+}
+
+void HeadsPage::hideEvent(QHideEvent* event) {
+    QWidget::hideEvent(event);
+    tellWants();
 }
 
 void HeadsPage::showOverview() {
@@ -178,6 +197,8 @@ void HeadsPage::showLayers() {
     if (!teacher || m_session->recipe()->layers() == 0)
         return;
     m_summary->setText(layerSummary(*m_session));
+    if (const auto kept = keptCount(*m_session); kept && !m_keep->hasFocus()) // N is what is so now
+        m_keep->setValue(static_cast<int>(*kept));
     const auto chosen = convertedLayers(*m_session).value_or(std::vector<std::int64_t>{});
     const auto converted = [&](std::int64_t layer) { return std::find(chosen.begin(), chosen.end(), layer) != chosen.end(); };
     if (!converted(0) && !converted(1))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <QPointer>
 #include <QWidget>
 #include <array>
 
@@ -20,6 +21,7 @@ class MapControls;
 class MapLink;
 class Session;
 class SingleMap;
+class StudentNumbersModel;
 
 // The heads of the teacher as maps, three at once or a large one, and the choice of the layers to convert.
 class HeadsPage : public QWidget {
@@ -32,6 +34,8 @@ Q_SIGNALS:
     void measuredChoiceRequested(); // of the layers, on its own page
 
 protected:
+    void showEvent(QShowEvent* event) override;
+    void hideEvent(QHideEvent* event) override;
     void changeEvent(QEvent* event) override; // texts carry colours of the theme
 
 private:
@@ -40,10 +44,12 @@ private:
     QWidget* makeOverview();
     void showMaps();
     void showOverview();
+    void tellWants();
     void showLayers();
     void showJob();
 
     Session* m_session;
+    QPointer<StudentNumbersModel> m_student; // null at the window's end: the session went first
     MapControls* m_controls;
     SingleMap* m_single;
     QStackedLayout* m_stack;

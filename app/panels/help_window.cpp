@@ -3,12 +3,15 @@
 #include <QEvent>
 #include <QFile>
 #include <QHBoxLayout>
+#include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QSignalBlocker>
 #include <QSplitter>
 #include <QTextBrowser>
 #include <QVBoxLayout>
+#include <algorithm>
+#include <utility>
 
 namespace linnet::app {
 namespace {
@@ -34,7 +37,7 @@ QString titleOf(const QString& page) { // its first line, "# Title"
 
 QStringList HelpWindow::pages() {
     QStringList list;
-    for (const char* page : {"first", "heads", "layers", "targets", "runs", "curves", "evaluation", "generate", "export", "window", "cli", "trouble"})
+    for (const char* page : {"first", "heads", "layers", "targets", "runs", "curves", "evaluation", "generate", "export", "window", "cli", "words", "trouble"})
         list << QString::fromLatin1(page);
     return list;
 }
@@ -73,6 +76,11 @@ HelpWindow::HelpWindow(QWidget* parent) : QDialog(parent), m_search(new QLineEdi
     column->setContentsMargins(0, 0, 0, 0);
     column->addWidget(m_search);
     column->addWidget(m_list, 1);
+    m_none = new QLabel;
+    m_none->setObjectName(QStringLiteral("helpNone"));
+    m_none->setWordWrap(true);
+    m_none->hide();
+    column->addWidget(m_none);
     auto* split = new QSplitter;
     split->addWidget(side);
     split->addWidget(m_text);
@@ -90,6 +98,7 @@ HelpWindow::HelpWindow(QWidget* parent) : QDialog(parent), m_search(new QLineEdi
         for (int i = 0; i < m_list->count(); ++i)
             if (m_list->item(i)->data(Qt::UserRole).toString() == pageIn(source))
                 m_list->setCurrentRow(i);
+        highlight();
     });
     m_list->setCurrentRow(0);
 }
@@ -112,15 +121,48 @@ void HelpWindow::changeEvent(QEvent* event) {
         m_text->reload(); // a text keeps the colours of its links
 }
 
-void HelpWindow::filter(const QString& word) {
-    int first = -1;
+void HelpWindow::filter(const QString& text) { // pages with any of the words; the one with most of them is shown
+    m_words = text.split(QLatin1Char(' '), Qt::SkipEmptyParts);
+    int best = -1;
+    qsizetype most = 0;
     for (int i = 0; i < m_list->count(); ++i) {
-        const bool found = word.isEmpty() || textOf(m_list->item(i)->data(Qt::UserRole).toString()).contains(word, Qt::CaseInsensitive);
-        m_list->item(i)->setHidden(!found);
-        first = found && first < 0 ? i : first;
+        const auto page = textOf(m_list->item(i)->data(Qt::UserRole).toString());
+        const auto words = std::count_if(m_words.begin(), m_words.end(), [&](const QString& word) { return page.contains(word, Qt::CaseInsensitive); });
+        const auto found = words + (words > 1 && page.contains(text.trimmed(), Qt::CaseInsensitive) ? 1 : 0); // as it was typed
+        m_list->item(i)->setHidden(!m_words.isEmpty() && found == 0);
+        if (found > most || (found == most && found > 0 && m_list->currentRow() == i)) {
+            most = found;
+            best = i;
+        }
     }
-    if (first >= 0 && m_list->currentItem() && m_list->currentItem()->isHidden())
-        m_list->setCurrentRow(first);
+    m_none->setText(tr("Nothing found for \"%1\".").arg(text.trimmed()));
+    m_none->setVisible(!m_words.isEmpty() && best < 0);
+    if (best >= 0)
+        m_list->setCurrentRow(best);
+    highlight();
+}
+
+void HelpWindow::highlight() {
+    QList<QTextEdit::ExtraSelection> marks;
+    for (const auto& word : std::as_const(m_words)) {
+        QTextCursor at(m_text->document());
+        while (!(at = m_text->document()->find(word, at)).isNull()) {
+            QTextEdit::ExtraSelection mark;
+            mark.cursor = at;
+            mark.format.setBackground(palette().color(QPalette::Highlight));
+            mark.format.setForeground(palette().color(QPalette::HighlightedText));
+            marks << mark;
+        }
+    }
+    m_text->setExtraSelections(marks);
+    if (!marks.isEmpty()) { // the first one in view
+        auto place = marks.front().cursor;
+        for (const auto& mark : std::as_const(marks))
+            place = mark.cursor.position() < place.position() ? mark.cursor : place;
+        place.clearSelection();
+        m_text->setTextCursor(place);
+        m_text->ensureCursorVisible();
+    }
 }
 
 } // namespace linnet::app

@@ -3,6 +3,7 @@
 
 #include <QDialog>
 
+class QLabel;
 class QLineEdit;
 class QListWidget;
 class QTextBrowser;
@@ -22,9 +23,12 @@ protected:
     void changeEvent(QEvent* event) override;
 
 private:
-    void filter(const QString& word);
+    void filter(const QString& text);
+    void highlight(); // what was searched for
     QLineEdit* m_search;
     QListWidget* m_list;
+    QLabel* m_none = nullptr;
+    QStringList m_words;
     QTextBrowser* m_text;
 };
 

@@ -36,10 +36,11 @@ void InspectorDistance::fill(HeadId id) {
     const auto halfLife = currentTarget(session(), id, TargetField::HalfLife);
     const bool decays = halfLife && std::isfinite(*halfLife) && *halfLife > 0;
     m_histogram->setDecayHalfLife(decays ? halfLife : std::nullopt);
-    m_histogram->setTarget(decays ? halfLife : std::nullopt);
+    const bool own = session().recipe()->target(id).halfLife.has_value();
+    m_histogram->setTarget(decays ? halfLife : std::nullopt, !own);
     m_decay->setText(!halfLife ? QString()
-                     : decays ? tr("Target half-life %1 tokens; dashed: the decay horizon that it gives (what the delta rule erases is left out).").arg(sectionNumber(*halfLife))
-                              : tr("Target: no decay."));
+                     : decays ? (own ? tr("Your half-life %1 tokens; dashed: the decay horizon that it gives (what the delta rule erases is left out).") : tr("Automatic half-life %1 tokens; dashed: the decay horizon that it gives (what the delta rule erases is left out).")).arg(sectionNumber(*halfLife))
+                              : own ? tr("Your target: no decay.") : tr("Automatic: no decay."));
 }
 
 } // namespace linnet::app

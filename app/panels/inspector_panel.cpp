@@ -14,7 +14,6 @@
 
 #include <QLabel>
 #include <QSettings>
-#include <QStackedLayout>
 #include <QToolButton>
 #include <QVBoxLayout>
 
@@ -39,7 +38,9 @@ InspectorPanel::InspectorPanel(Session* session, QWidget* parent) : QWidget(pare
     m_sections << identity;
     identity->setActive(true);
     layout->addWidget(identity);
-    for (auto* each : {static_cast<InspectorSection*>(new InspectorNumbers(session)), static_cast<InspectorSection*>(new InspectorDistance(session)),
+    auto* numbers = new InspectorNumbers(session);
+    connect(numbers, &InspectorNumbers::partsChanged, this, &InspectorPanel::tellWants);
+    for (auto* each : {static_cast<InspectorSection*>(numbers), static_cast<InspectorSection*>(new InspectorDistance(session)),
                        static_cast<InspectorSection*>(m_pattern), static_cast<InspectorSection*>(new InspectorErrors(session)),
                        static_cast<InspectorSection*>(new InspectorNeighbours(session)), static_cast<InspectorSection*>(new InspectorEvidence(session))})
         addSection(layout, each);
@@ -49,9 +50,13 @@ InspectorPanel::InspectorPanel(Session* session, QWidget* parent) : QWidget(pare
     caution->setForegroundRole(QPalette::PlaceholderText);
     layout->addWidget(caution);
     layout->addStretch();
-    m_stack = new QStackedLayout(this);
-    m_stack->addWidget(new widgets::EmptyState(QStringLiteral("◉"), tr("No head selected"), tr("Click a cell of a heat map to look at one head.")));
-    m_stack->addWidget(content);
+    m_content = content;
+    m_empty = new widgets::EmptyState(QStringLiteral("◉"), tr("No head selected"), tr("Click a cell of a heat map to look at one head."));
+    m_empty->setObjectName(QStringLiteral("inspectorEmpty"));
+    auto* either = new QVBoxLayout(this); // no stack: that is as high as its highest page, and would show the middle of nothing
+    either->setContentsMargins(0, 0, 0, 0);
+    either->addWidget(m_empty);
+    either->addWidget(m_content);
     connect(session->selection(), &SelectionModel::changed, this, &InspectorPanel::refresh);
     connect(session, &Session::teacherChanged, this, &InspectorPanel::refresh);
     refresh();
@@ -87,7 +92,9 @@ void InspectorPanel::offerProbe(bool offer) {
 }
 
 void InspectorPanel::refresh() {
-    m_stack->setCurrentIndex(m_session->selection()->primary().valid() && m_session->teacher() ? 1 : 0);
+    const bool any = m_session->selection()->primary().valid() && m_session->teacher();
+    m_empty->setVisible(!any);
+    m_content->setVisible(any);
 }
 
 void InspectorPanel::tellWants() {

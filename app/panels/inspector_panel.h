@@ -3,7 +3,6 @@
 #include <QList>
 #include <QWidget>
 
-class QStackedLayout;
 class QVBoxLayout;
 
 namespace linnet::widgets {
@@ -40,7 +39,7 @@ private:
     void refresh();
     void tellWants();
     Session* m_session;
-    QStackedLayout* m_stack;
+    QWidget *m_empty = nullptr, *m_content = nullptr; // one of them shows
     InspectorPattern* m_pattern;
     QList<InspectorSection*> m_sections;
 };

@@ -2,6 +2,7 @@
 
 #include "app/models/layer_choice.h"
 #include "app/models/layer_table_model.h"
+#include "app/models/measure_cost.h"
 #include "app/models/session.h"
 #include "app/panels/command_menu.h"
 #include "app/panels/layer_brush.h"
@@ -95,13 +96,35 @@ LayersPage::LayersPage(Session* session, QWidget* parent) : QWidget(parent), m_s
 
     connect(session, &Session::teacherChanged, this, &LayersPage::showTeacher);
     connect(session, &Session::rankingChanged, this, [this] {
-        m_method->setCurrentText(QString::fromStdString(m_session->ranking()->method)); // whose numbers are shown
+        if (const auto* ranking = m_session->ranking())
+            m_method->setCurrentText(QString::fromStdString(ranking->method)); // whose numbers are shown
         showCurve();
     });
     connect(session, &Session::jobChanged, this, &LayersPage::showJob);
     connect(session->recipe(), &RecipeModel::layersChanged, this, &LayersPage::showRecipe);
+    m_cost = new MeasureCost(this);
+    connect(m_cost, &MeasureCost::changed, this, &LayersPage::showCost);
+    for (auto* spin : {m_count, m_cacheTokens})
+        connect(spin, &QSpinBox::valueChanged, this, &LayersPage::showCost);
+    for (auto* spin : {m_cacheMib, m_ratio})
+        connect(spin, &QDoubleSpinBox::valueChanged, this, &LayersPage::showCost);
+    connect(session->recipe(), &RecipeModel::changed, this, &LayersPage::showCost);
     showMethod();
     showTeacher();
+}
+
+// Under the controls: what the method does, and what Measure would take here.
+void LayersPage::showCost() {
+    const auto hint = m_method->currentData(Qt::ToolTipRole).toString();
+    QString cost;
+    if (measures(m_method->currentText()) && m_session->teacher() && !m_choosing) {
+        auto recipe = m_session->recipe()->recipe();
+        recipe.keep = rule();
+        m_cost->ask(recipe, *m_session->teacher());
+        if (const auto seconds = m_cost->seconds())
+            cost = tr(" Measure takes %1 here (a rough estimate; less where layers were measured before).").arg(MeasureCost::text(*seconds));
+    }
+    m_hint->setText(hint + cost);
 }
 
 void LayersPage::makeControls(QVBoxLayout* layout) {
@@ -344,6 +367,8 @@ void LayersPage::showGoal() {
     for (auto* field : {static_cast<QWidget*>(m_cacheMib), static_cast<QWidget*>(m_cacheTokens)})
         field->setVisible(goal == Cache);
     m_ratio->setVisible(goal == Perplexity);
+    if (m_cost)
+        showCost();
 }
 
 void LayersPage::showCurve() {
@@ -370,7 +395,8 @@ void LayersPage::showCurve() {
     m_curve->setEmptyText(m_choosing ? tr("Measuring...\n\nThe status line tells how far it is. What is measured is kept, also when you stop.")
                           : ranking  ? tr("%1 measures no student, so it has no curve: its scores stand in the table.\n\nkl, greedy, restore and ga-s2 have one.")
                                            .arg(QString::fromStdString(ranking->method))
-                                     : tr("Choose a method and press Measure.\n\nThe curve shows what each number of softmax layers costs; a click on it is the choice."));
+                                     : (m_session->rankingNote().isEmpty() ? QString() : m_session->rankingNote() + QStringLiteral("\n\n")) +
+                                           tr("Choose a method and press Measure.\n\nThe curve shows what each number of softmax layers costs; a click on it is the choice."));
     m_curve->setData(data);
     showChoice();
 }

@@ -21,6 +21,8 @@ class KeepCurve;
 
 namespace linnet::app {
 
+class MeasureCost;
+
 class LayerTableModel;
 class Session;
 enum class Pin;
@@ -47,6 +49,7 @@ private:
     void showCurve();
     void showChoice();
     void showJob();
+    void showCost();
 
     Session* m_session;
     LayerTableModel* m_model;
@@ -59,6 +62,7 @@ private:
     QTableView* m_table;
     widgets::KeepCurve* m_curve;
     QStackedLayout* m_stack;
+    MeasureCost* m_cost = nullptr;
     bool m_choosing = false; // a measurement runs
 };
 

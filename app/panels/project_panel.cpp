@@ -2,8 +2,10 @@
 
 #include "app/models/layer_choice.h"
 #include "app/models/session.h"
+#include "widgets/collapsible.h"
 #include "widgets/elided_label.h"
 #include "widgets/empty_state.h"
+#include "widgets/plurals.h"
 #include "widgets/step_rail.h"
 #include "widgets/theme.h"
 
@@ -13,6 +15,8 @@
 #include <QLabel>
 #include <QLocale>
 #include <QProgressBar>
+#include <QSettings>
+#include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
 
@@ -27,6 +31,11 @@ QString whole(std::int64_t value) {
 
 QString bytes(std::uint64_t count) {
     return QLocale::c().formattedDataSize(static_cast<qint64>(count), 1, QLocale::DataSizeSIFormat);
+}
+
+QString counted(std::int64_t count) { // "134.5 M"
+    const auto value = static_cast<double>(count);
+    return value >= 1e9 ? ProjectPanel::tr("%1 B").arg(value / 1e9, 0, 'f', 1) : value >= 1e6 ? ProjectPanel::tr("%1 M").arg(value / 1e6, 0, 'f', 1) : whole(count);
 }
 
 QString factsTable(const QList<std::pair<QString, QString>>& facts) {
@@ -51,8 +60,14 @@ QString traits(const core::ModelConfig& c) {
     return list.isEmpty() ? ProjectPanel::tr("untied, no biases, no QK norm") : list.join(QStringLiteral(", "));
 }
 
-QLabel* title(const QString& text) {
-    return new QLabel(QStringLiteral("<b>%1</b>").arg(text));
+// Folded at first, so that all steps are seen in a small window; how a person leaves it is remembered.
+QWidget* folded(const QString& title, QWidget* content, const QString& name) {
+    auto* part = new widgets::Collapsible(title, content);
+    part->header()->setObjectName(name);
+    const auto key = QStringLiteral("project/") + name;
+    part->setExpanded(QSettings().value(key, false).toBool());
+    QObject::connect(part, &widgets::Collapsible::toggled, part, [key](bool open) { QSettings().setValue(key, open); });
+    return part;
 }
 
 QLabel* facts(const QString& name) {
@@ -67,9 +82,19 @@ QLabel* facts(const QString& name) {
 
 ProjectPanel::ProjectPanel(Session* session, QWidget* parent) : QWidget(parent), m_session(session) {
     setObjectName(QStringLiteral("projectPanel"));
-    m_empty = new widgets::EmptyState(QStringLiteral("⬇"), tr("Drop a model here"), tr("A Hugging Face folder or a GGUF file; or open the default teacher."), tr("Open default"));
+    m_empty = new widgets::EmptyState(QStringLiteral("⬇"), tr("Drop a model here"), QString());
     m_empty->setObjectName(QStringLiteral("emptyProject"));
-    connect(m_empty, &widgets::EmptyState::actionRequested, session, [session] { session->openTeacher(QStringLiteral("default")); });
+    const bool installed = core::guarded([] { return core::defaultTeacher(); }).has_value();
+    if (installed)
+        m_empty->setContent(QStringLiteral("⬇"), tr("Drop a model here"), tr("A Hugging Face folder or a GGUF file, or a run; or press Open. The default model is a small one to try things with."), tr("Open default"));
+    else
+        m_empty->setContent(QStringLiteral("⬇"), tr("Drop a model here"), tr("A Hugging Face folder (config.json with safetensors) or a GGUF file, or a run. The default model isn't on this machine."), tr("Open..."));
+    connect(m_empty, &widgets::EmptyState::actionRequested, this, [this, session, installed] {
+        if (installed)
+            session->openTeacher(QStringLiteral("default"));
+        else
+            Q_EMIT stepRequested(QStringLiteral("open"));
+    });
     m_loading = new QWidget;
     m_loadingText = new QLabel;
     m_loadingText->setWordWrap(true);
@@ -129,10 +154,17 @@ QWidget* ProjectPanel::makeTeacher() {
     m_path->setEnabled(false);
     m_facts = facts(QStringLiteral("teacherFacts"));
     m_warnings = facts(QStringLiteral("teacherWarnings"));
+    m_summary = facts(QStringLiteral("teacherSummary"));
+    auto* details = new QWidget;
+    auto* inside = new QVBoxLayout(details);
+    inside->setContentsMargins(0, 0, 0, 0);
+    inside->setSpacing(3);
+    inside->addWidget(m_path);
+    inside->addWidget(m_facts);
     auto* layout = new QVBoxLayout(card);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(3);
-    for (auto* each : {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_path), static_cast<QWidget*>(m_facts), static_cast<QWidget*>(m_warnings)})
+    for (auto* each : {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_summary), static_cast<QWidget*>(m_warnings), folded(tr("Details"), details, QStringLiteral("teacherDetails"))})
         layout->addWidget(each);
     return card;
 }
@@ -144,8 +176,7 @@ QWidget* ProjectPanel::makeData() {
     auto* layout = new QVBoxLayout(card);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(3);
-    layout->addWidget(title(tr("Data")));
-    layout->addWidget(m_dataFacts);
+    layout->addWidget(folded(tr("Data"), m_dataFacts, QStringLiteral("dataDetails")));
     return card;
 }
 
@@ -166,6 +197,7 @@ void ProjectPanel::showTeacher() {
         const QFileInfo file(QString::fromStdString(teacher->path.string()));
         m_name->setText(file.fileName().isEmpty() ? file.filePath() : file.fileName());
         m_path->setText(file.path());
+        m_summary->setText(tr("%1, %2 layers, %3 parameters").arg(QString::fromStdString(c.modelType), whole(c.layers), counted(teacher->parameters)));
         m_facts->setText(factsTable({{tr("architecture"), QString::fromStdString(c.modelType)},
                                      {tr("layers"), whole(c.layers)},
                                      {tr("heads / kv heads"), tr("%1 / %2 of %3").arg(c.heads).arg(c.kvHeads).arg(c.headDim)},
@@ -212,10 +244,13 @@ void ProjectPanel::showSteps() {
                     profiling ? m_session->jobTitle() : profile ? tr("%1 tokens").arg(whole(profile->tokens)) : tr("not measured"));
     const auto& recipe = m_session->recipe()->recipe();
     const auto total = teacher->config.layers;
+    const bool untouched = recipe.keep == m_session->startingRule() && recipe.never.empty() && recipe.always.empty();
+    const auto chosen = untouched ? StepState::Todo : StepState::Done;
+    const auto say = [&](const QString& text) { return untouched ? tr("default: %1").arg(text) : text; };
     if (const auto layers = convertedLayers(*m_session))
-        m_rail->setStep(id("layers"), layers->empty() ? StepState::Todo : StepState::Done, layers->empty() ? tr("no layer is converted") : tr("%1 of %2 converted").arg(layers->size()).arg(total));
+        m_rail->setStep(id("layers"), layers->empty() ? StepState::Todo : chosen, layers->empty() ? tr("no layer is converted") : say(tr("%1 of %2 will be converted").arg(layers->size()).arg(total)));
     else if (const auto kept = keptCount(*m_session))
-        m_rail->setStep(id("layers"), StepState::Done, tr("%1 of %2, measured in the run").arg(total - *kept).arg(total));
+        m_rail->setStep(id("layers"), chosen, say(tr("%1 of %2, measured in the run").arg(total - *kept).arg(total)));
     else if (recipe.keep.budget == core::KeepRule::Budget::Perplexity)
         m_rail->setStep(id("layers"), StepState::Done, tr("up to %1 times the perplexity, measured in the run").arg(recipe.keep.limit));
     else
@@ -223,7 +258,7 @@ void ProjectPanel::showSteps() {
     std::size_t byHand = 0;
     for (const auto& [layer, heads] : recipe.targets)
         byHand += heads.size();
-    m_rail->setStep(id("targets"), StepState::Done, byHand == 0 ? tr("automatic") : tr("%n head(s) set by hand", nullptr, static_cast<int>(byHand)));
+    m_rail->setStep(id("targets"), byHand == 0 ? StepState::Todo : StepState::Done, byHand == 0 ? tr("automatic") : tr("%n head(s) set by hand", nullptr, static_cast<int>(byHand)));
     showRunSteps();
 }
 

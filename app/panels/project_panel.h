@@ -39,7 +39,7 @@ private:
     Session* m_session;
     widgets::EmptyState* m_empty;
     QWidget *m_loading, *m_teacher, *m_data;
-    QLabel *m_loadingText, *m_facts, *m_warnings, *m_dataFacts;
+    QLabel *m_loadingText, *m_summary, *m_facts, *m_warnings, *m_dataFacts;
     QProgressBar* m_loadingBar;
     widgets::ElidedLabel *m_name, *m_path;
     widgets::StepRail* m_rail;

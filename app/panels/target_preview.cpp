@@ -80,7 +80,8 @@ void TargetPreview::refresh() {
     const auto halfLife = typesHalfLife ? m_typed : currentTarget(*m_session, m_head, TargetField::HalfLife);
     const bool decays = halfLife && std::isfinite(*halfLife) && *halfLife > 0;
     m_histogram->setDecayHalfLife(decays ? halfLife : std::nullopt);
-    m_histogram->setTarget(decays ? std::optional(decayHorizon(*halfLife)) : std::nullopt);
+    const bool own = typesHalfLife || m_session->recipe()->target(m_head).halfLife;
+    m_histogram->setTarget(decays ? std::optional(decayHorizon(*halfLife)) : std::nullopt, !own);
     m_words->setText(words());
     m_words->setVisible(!m_words->text().isEmpty());
 }

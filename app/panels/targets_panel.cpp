@@ -5,17 +5,19 @@
 #include "app/models/target_table_model.h"
 #include "app/panels/target_preview.h"
 #include "widgets/empty_state.h"
+#include "widgets/plurals.h"
 #include "widgets/theme.h"
 
 #include <QAction>
 #include <QClipboard>
 #include <QEvent>
 #include <QGuiApplication>
-#include <QGridLayout>
+#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QInputDialog>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMap>
 #include <QMenu>
 #include <QPushButton>
 #include <QStackedLayout>
@@ -76,7 +78,7 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
     layout->addWidget(m_preview, 1);
     layout->addWidget(m_probe);
     layout->addWidget(m_message);
-    auto* buttons = new QGridLayout;
+    auto* buttons = new QHBoxLayout;
     buttons->setSpacing(4);
     makeButtons(buttons);
     layout->addLayout(buttons);
@@ -87,6 +89,7 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
     connect(m_model, &TargetTableModel::rejected, this, &TargetsPanel::say);
     connect(m_model, &QAbstractItemModel::dataChanged, this, [this] {
         m_message->hide();
+        showCaption();
         lookAt();
     });
     connect(m_model, &QAbstractItemModel::modelReset, this, &TargetsPanel::refresh);
@@ -112,7 +115,7 @@ void TargetsPanel::makeTable() {
                                                                    },
                                                                    this));
     m_table->verticalHeader()->hide();
-    m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 8);
+    m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
     m_table->horizontalHeader()->setMinimumSectionSize(30);
     QFont small = font(); // six columns in a dock
     small.setPointSizeF(small.pointSizeF() * 0.9);
@@ -133,27 +136,36 @@ void TargetsPanel::makeTable() {
     shortcut(QKeySequence::Delete, [this] { m_model->set(rows(), QString()); });
 }
 
-void TargetsPanel::makeButtons(QGridLayout* grid) {
-    const auto button = [this, grid](const QString& text, const QString& name, const QString& hint, auto&& slot) {
+void TargetsPanel::makeButtons(QHBoxLayout* row) { // one row: the table needs the height
+    const auto button = [row](const QString& text, const QString& name, const QString& hint) {
         auto* made = new QPushButton(text);
         made->setObjectName(name);
         made->setToolTip(hint);
-        made->setMinimumWidth(40);
+        made->setMinimumWidth(36);
         made->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
-        connect(made, &QPushButton::clicked, this, slot);
-        grid->addWidget(made, grid->count() / 4, grid->count() % 4);
+        row->addWidget(made, 1);
         return made;
     };
-    button(tr("Set…"), QStringLiteral("setTargetsButton"), tr("One value for the selected rows (or all)"), [this] { askValue(); });
-    button(tr("Scale ×…"), QStringLiteral("scaleTargetsButton"), tr("Multiply the values of the selected rows (or all)"), [this] { scale(); });
-    button(tr("Lock"), QStringLiteral("lockTargetsButton"), tr("Keep the selected rows (or all) as they are through alignment; once more unlocks them"), [this] { lock(); });
+    connect(button(tr("Set…"), QStringLiteral("setTargetsButton"), tr("One value for the selected rows (or all): asks which target where they are of several kinds")), &QPushButton::clicked, this, &TargetsPanel::askValue);
+    connect(button(tr("Scale…"), QStringLiteral("scaleTargetsButton"), tr("Multiply the values of the selected rows (or all)")), &QPushButton::clicked, this, &TargetsPanel::scale);
+    connect(button(tr("Lock"), QStringLiteral("lockTargetsButton"), tr("Keep the selected rows (or all) as they are through alignment; once more unlocks them")),
+            &QPushButton::clicked, this, &TargetsPanel::lock);
     auto* menu = new QMenu(this);
     fillSpread(menu);
-    button(tr("Apply"), QStringLiteral("applyTargetsButton"), tr("Give the values of the head of the current row to other heads"), [] {})->setMenu(menu);
-    button(tr("Copy"), QStringLiteral("copyTargetsButton"), tr("Selected rows (or all) as tab-separated text"), [this] { copy(); });
-    button(tr("Paste"), QStringLiteral("pasteTargetsButton"), tr("Copied rows field by field; plain values one a row, a single one to all rows"), [this] { paste(); });
-    button(tr("Reset"), QStringLiteral("resetTargetsButton"), tr("Selected rows (or all): automatic again, unlocked"), [this] { m_model->reset(rows()); });
-    button(tr("Compare…"), QStringLiteral("compareRecipeButton"), tr("Where this recipe differs from that of a run"), [this] { Q_EMIT comparisonRequested(); });
+    button(tr("Apply"), QStringLiteral("applyTargetsButton"), tr("Give the values of the head of the current row to other heads"))->setMenu(menu);
+    auto* more = new QMenu(this);
+    more->setToolTipsVisible(true);
+    const auto action = [this, more](const QString& text, const QString& name, const QString& hint, auto slot) {
+        auto* made = more->addAction(text, this, slot);
+        made->setObjectName(name);
+        made->setToolTip(hint);
+    };
+    action(tr("&Copy"), QStringLiteral("copyTargets"), tr("Selected rows (or all) as tab-separated text"), &TargetsPanel::copy);
+    action(tr("&Paste"), QStringLiteral("pasteTargets"), tr("Copied rows field by field; plain values one a row, a single one to all rows"), &TargetsPanel::paste);
+    action(tr("&Reset"), QStringLiteral("resetTargets"), tr("Selected rows (or all): automatic again, unlocked"), [this] { m_model->reset(rows()); });
+    more->addSeparator();
+    action(tr("Compare with a &run…"), QStringLiteral("compareRecipe"), tr("Where this recipe differs from that of a run"), &TargetsPanel::comparisonRequested);
+    button(tr("More"), QStringLiteral("moreTargetsButton"), tr("Copy, paste, reset, compare"))->setMenu(more);
 }
 
 void TargetsPanel::fillSpread(QMenu* menu) {
@@ -193,6 +205,7 @@ void TargetsPanel::changeEvent(QEvent* event) {
 void TargetsPanel::resizeEvent(QResizeEvent* event) {
     QWidget::resizeEvent(event);
     m_preview->setRoomy(height() >= kRoomyHeight);
+    m_caption->setVisible(height() >= kRoomyHeight);
 }
 
 void TargetsPanel::say(const QString& text) {
@@ -203,7 +216,7 @@ void TargetsPanel::say(const QString& text) {
 void TargetsPanel::refresh() {
     const auto heads = m_session->selection()->selected().size();
     m_stack->setCurrentIndex(heads > 0 ? 1 : 0);
-    m_caption->setText(tr("%n head(s) selected; no user value: automatic", nullptr, static_cast<int>(heads)));
+    showCaption();
     m_message->hide();
     const auto primary = m_session->selection()->primary();
     const auto current = m_table->currentIndex();
@@ -216,6 +229,15 @@ void TargetsPanel::refresh() {
                 break;
             }
     lookAt();
+}
+
+void TargetsPanel::showCaption() {
+    const int all = m_model->rowCount();
+    int byHand = 0;
+    for (int row = 0; row < all; ++row)
+        byHand += m_model->user(row).has_value();
+    const auto heads = tr("%n head(s) selected", nullptr, static_cast<int>(m_session->selection()->selected().size()));
+    m_caption->setText(heads + (byHand == 0 ? tr(": all targets automatic") : tr(": %1 of %2 targets set by hand, the others automatic").arg(byHand).arg(all)));
 }
 
 void TargetsPanel::lookAt() {
@@ -236,13 +258,40 @@ QList<int> TargetsPanel::rows() const {
     return result;
 }
 
+// One value for one kind of target: a half-life is no beta. Which one is asked first where the rows leave it open.
 void TargetsPanel::askValue() {
+    const auto chosen = rows();
+    QMap<QString, QList<int>> byField;
+    for (const int row : chosen)
+        byField[m_model->index(row, TargetTableModel::Field).data().toString()] << row;
+    if (byField.size() == 1)
+        return askValueOf(chosen, byField.firstKey());
+    QStringList fields;
+    for (const int row : chosen)
+        if (const auto field = m_model->index(row, TargetTableModel::Field).data().toString(); !fields.contains(field))
+            fields << field;
+    auto* dialog = new QInputDialog(this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setObjectName(QStringLiteral("setWhichDialog"));
+    dialog->setWindowTitle(tr("Set targets"));
+    dialog->setLabelText(tr("Which target of the selected heads?"));
+    dialog->setComboBoxItems(fields);
+    const auto current = m_table->currentIndex();
+    dialog->setTextValue(current.isValid() ? m_model->index(current.row(), TargetTableModel::Field).data().toString() : fields.value(0));
+    connect(dialog, &QInputDialog::textValueSelected, this, [this, byField](const QString& field) {
+        if (byField.contains(field))
+            askValueOf(byField[field], field);
+    });
+    dialog->open();
+}
+
+void TargetsPanel::askValueOf(const QList<int>& chosen, const QString& field) {
     auto* dialog = new QInputDialog(this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     dialog->setObjectName(QStringLiteral("setTargetsDialog"));
     dialog->setWindowTitle(tr("Set targets"));
-    dialog->setLabelText(tr("Value of %n target(s): a number, \"none\" for no decay, empty for automatic", nullptr, static_cast<int>(rows().size())));
-    connect(dialog, &QInputDialog::textValueSelected, this, [this, chosen = rows()](const QString& text) { m_model->set(chosen, text); });
+    dialog->setLabelText(tr("%1 of %n head(s): a number, \"none\" for no decay, empty for automatic", nullptr, static_cast<int>(chosen.size())).arg(field));
+    connect(dialog, &QInputDialog::textValueSelected, this, [this, chosen](const QString& text) { m_model->set(chosen, text); });
     dialog->open();
 }
 
@@ -264,7 +313,7 @@ void TargetsPanel::spread(Spread how) {
     if (!done.refused.isEmpty())
         return say(done.refused);
     const auto text = tr("Applied to %n head(s); Undo takes it back.", nullptr, done.heads);
-    say(done.locked > 0 ? text + QLatin1Char(' ') + tr("%n locked target(s) stayed as they were.", nullptr, done.locked) : text);
+    say(done.locked > 0 ? text + QLatin1Char(' ') + tr("%n locked target(s) stayed unchanged.", nullptr, done.locked) : text);
 }
 
 void TargetsPanel::scale() {

@@ -2,7 +2,7 @@
 
 #include <QWidget>
 
-class QGridLayout;
+class QHBoxLayout;
 class QLabel;
 class QMenu;
 class QPushButton;
@@ -34,9 +34,11 @@ private:
     void refresh();
     void showProbe();
     void makeTable();
-    void makeButtons(QGridLayout* grid);
+    void makeButtons(QHBoxLayout* row);
     void fillSpread(QMenu* menu);
     void askValue();
+    void askValueOf(const QList<int>& chosen, const QString& field); // rows of one field
+    void showCaption();
     void scale();
     void lock();
     void spread(Spread how);

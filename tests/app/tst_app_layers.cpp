@@ -247,10 +247,10 @@ private Q_SLOTS:
         QTest::addColumn<QString>("summary");
         QTest::addColumn<QString>("step");
         // 4.19 MB of keys and values a layer at 32768 tokens, 2176 B of state: 3 layers and 3 states fit into 13 MB
-        QTest::newRow("cache") << "kl:cache=13000000@32768" << 3 << "3 of 6 layers converted" << "3 of 6, measured in the run";
+        QTest::newRow("cache") << "kl:cache=13000000@32768" << 3 << "3 of 6 layers will be converted" << "3 of 6, measured in the run";
         QTest::newRow("cache, nothing fits") << "kl:cache=1000@32768" << -1 << "No choice of layers fits a cache of 1 kB" << "the choice does not fit";
         QTest::newRow("perplexity") << "greedy:ppl=1.05" << -1 << "as 1.05 times the teacher's perplexity allows" << "up to 1.05 times the perplexity, measured in the run";
-        QTest::newRow("count") << "kl:2" << 2 << "4 of 6 layers converted" << "4 of 6, measured in the run";
+        QTest::newRow("count") << "kl:2" << 2 << "4 of 6 layers will be converted" << "4 of 6, measured in the run";
         QTest::newRow("too many") << "kl:7" << -1 << "does not fit this teacher of 6 layers" << "the choice does not fit";
     }
     void budgets() {

@@ -1,13 +1,12 @@
 // The panels against a session that holds a made-up teacher and profile: what a click does to the recipe, and what is shown.
 #include "app/models/layer_choice.h"
-#include "app/models/session.h"
 #include "app/models/target_table_model.h"
 #include "app/panels/evaluation_panel.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/inspector_panel.h"
 #include "app/panels/project_panel.h"
 #include "app/panels/targets_panel.h"
-#include "tests/app/fake_teacher.h"
+#include "tests/app/panel_fixture.h"
 #include "widgets/distance_histogram.h"
 #include "widgets/elided_label.h"
 #include "widgets/head_heat_map.h"
@@ -17,8 +16,6 @@
 #include <QClipboard>
 #include <QComboBox>
 #include <QLabel>
-#include <QPushButton>
-#include <QStandardPaths>
 #include <QTableView>
 #include <QTableWidget>
 #include <QTemporaryDir>
@@ -38,19 +35,12 @@ class TestAppPanels : public QObject {
 
     std::unique_ptr<app::Session> m_session;
 
-    void adopt() {
-        m_session->adopt(fakeTeacher(), fakeProfile());
-        auto recipe = core::defaultRecipe("cpu", "naive");
-        recipe.keep = core::parseKeepRule("layers:0,1,2,4");
-        m_session->recipe()->load(recipe);
-    }
+    void adopt() { adoptFakes(*m_session); }
     app::RecipeModel* recipe() { return m_session->recipe(); }
 
 private Q_SLOTS:
     void initTestCase() {
-        QStandardPaths::setTestModeEnabled(true);
-        QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
-        QCoreApplication::setApplicationName(QStringLiteral("tst_app_panels"));
+        useTestSettings("tst_app_panels");
     }
     void init() { m_session = std::make_unique<app::Session>(); }
     void cleanup() { m_session.reset(); }
@@ -149,9 +139,13 @@ private Q_SLOTS:
         const auto automatic = core::automaticTargets(*m_session->profile(), "naive")[2][1];
         const auto text = [&](int row, int column) { return model->index(row, column).data().toString(); };
         QCOMPARE(text(4, Model::Head), QStringLiteral("L2 H1"));
-        QCOMPARE(text(4, Model::Measured).toDouble(), head.distance.mean);
-        QCOMPARE(text(5, Model::Measured).toDouble(), head.concentrationLayer);
-        QCOMPARE(text(6, Model::Measured).toDouble(), head.rmsPostO);
+        const auto measured = [&](int row, const char* name) { // called what it is: no half-life was measured
+            const auto shown = text(row, Model::Measured);
+            return shown.startsWith(QLatin1String(name)) ? shown.section(QLatin1Char(' '), 1).toDouble() : std::nan("");
+        };
+        QCOMPARE(measured(4, "dist. "), head.distance.mean);
+        QCOMPARE(measured(5, "conc. "), head.concentrationLayer);
+        QCOMPARE(measured(6, "RMS "), head.rmsPostO);
         QCOMPARE(text(7, Model::Measured), QStringLiteral("–"));
         QCOMPARE(text(4, Model::Automatic).toDouble(), *automatic.halfLife);
         QCOMPARE(text(5, Model::Automatic).toDouble(), *automatic.beta);
@@ -220,13 +214,13 @@ private Q_SLOTS:
         adopt();
         app::TargetsPanel panel(m_session.get());
         auto* model = panel.findChild<Model*>();
-        const auto click = [&](const char* name) { panel.findChild<QPushButton*>(QString::fromLatin1(name))->click(); };
+        const auto trigger = [&](const char* name) { panel.findChild<QAction*>(QString::fromLatin1(name))->trigger(); };
         recipe()->setTarget({{0, 0}}, TargetField::HalfLife, 7.0);
         recipe()->setTarget({{0, 0}}, TargetField::Beta, 0.2);
         m_session->selection()->select({{0, 0}}, {0, 0});
-        click("copyTargetsButton");
+        trigger("copyTargets");
         m_session->selection()->select({{3, 3}}, {3, 3});
-        click("pasteTargetsButton");
+        trigger("pasteTargets");
         QVERIFY(recipe()->target({3, 3}) == recipe()->target({0, 0}));
         const auto steps = recipe()->undoStack()->count();
         QVERIFY(model->scale({0, 2}, 2)); // 7 x 2, automatic 1 x 2
@@ -234,7 +228,7 @@ private Q_SLOTS:
         QVERIFY(recipe()->target({3, 3}).valueScale == 2.0);
         QVERIFY(!model->scale({1}, 10)); // beta 2: refused
         QVERIFY(recipe()->target({3, 3}).beta == 0.2);
-        click("resetTargetsButton");
+        trigger("resetTargets");
         QVERIFY(recipe()->target({3, 3}).empty());
         QCOMPARE(recipe()->undoStack()->count(), steps + 2); // one step for each of them
         QVERIFY(!recipe()->target({0, 0}).empty());
@@ -352,10 +346,15 @@ private Q_SLOTS:
             QVERIFY2(facts.contains(QLatin1String(part)), part);
         QVERIFY(panel.findChild<QLabel*>(QStringLiteral("teacherWarnings"))->text().contains(QStringLiteral("decoded weights")));
         QVERIFY(step(0).state == widgets::StepState::Done && step(1).state == widgets::StepState::Done);
-        QCOMPARE(step(2).reason, QStringLiteral("2 of 6 converted"));
+        QCOMPARE(step(2).reason, QStringLiteral("2 of 6 will be converted"));
+        QVERIFY(step(2).state == widgets::StepState::Done && step(3).state == widgets::StepState::Todo); // the default is no choice yet
         QCOMPARE(step(3).reason, QStringLiteral("automatic"));
         recipe()->setTarget({{0, 0}, {1, 0}}, TargetField::Beta, 0.5);
-        QCOMPARE(step(3).reason, QStringLiteral("2 head(s) set by hand"));
+        QCOMPARE(step(3).reason, QStringLiteral("2 heads set by hand"));
+        QVERIFY(step(3).state == widgets::StepState::Done);
+        recipe()->setKeepRule(m_session->startingRule());
+        QVERIFY(step(2).state == widgets::StepState::Todo);
+        QVERIFY2(step(2).reason.startsWith(QStringLiteral("default: ")), qPrintable(step(2).reason));
         QCOMPARE(step(6).reason, QStringLiteral("after a finished run"));
         auto misfit = recipe()->recipe();
         misfit.keep = core::parseKeepRule("layers:17");

@@ -81,7 +81,7 @@ private Q_SLOTS:
         QVERIFY(m_model->set({0, 4, 8}, QStringLiteral("12.5")));
         for (const HeadId head : {HeadId{3, 0}, HeadId{3, 1}, HeadId{5, 2}})
             QCOMPARE(recipe()->target(head).halfLife, std::optional(12.5));
-        QCOMPARE(step(), QStringLiteral("Set half life of 3 head(s)"));
+        QCOMPARE(step(), QStringLiteral("Set half life of 3 heads"));
         QCOMPARE(steps(), 1);
         QVERIFY(!m_model->set({0, 1}, QStringLiteral("5"))); // no beta: nothing is taken, of neither row
         QVERIFY(message().contains(QStringLiteral("beta")));
@@ -107,17 +107,50 @@ private Q_SLOTS:
         QVERIFY(!recipe()->target({3, 1}).halfLife);
     }
 
+    void theSetDialogAsksWhichTarget() { // where the rows are of several kinds: one number is no value of all of them
+        m_session->selection()->select({{3, 0}, {3, 1}}, {3, 0});
+        selectRows({});
+        click("setTargetsButton");
+        auto* which = m_panel->findChild<QInputDialog*>(QStringLiteral("setWhichDialog"));
+        QVERIFY(which);
+        QCOMPARE(which->comboBoxItems().size(), 4);
+        which->setTextValue(which->comboBoxItems()[1]);
+        which->accept();
+        auto* dialog = m_panel->findChild<QInputDialog*>(QStringLiteral("setTargetsDialog"));
+        QVERIFY(dialog);
+        dialog->setTextValue(QStringLiteral("0.25"));
+        dialog->accept();
+        for (const int head : {0, 1}) {
+            QCOMPARE(recipe()->target({3, head}).beta, std::optional(0.25));
+            QVERIFY(!recipe()->target({3, head}).halfLife && !recipe()->target({3, head}).valueScale && !recipe()->target({3, head}).outputGate);
+        }
+        m_panel->resize(400, 600);
+        QCOMPARE(m_panel->findChild<QLabel*>(QStringLiteral("targetsCaption"))->text(), QStringLiteral("2 heads selected: 2 of 8 targets set by hand, the others automatic"));
+    }
+
+    void eightRowsAreSeenInASmallDock() { // as large as a window of 1280x800 leaves it
+        m_panel->resize(306, 303);
+        m_panel->show();
+        m_session->selection()->select({{3, 0}, {3, 1}}, {3, 0});
+        QVERIFY(QTest::qWaitForWindowExposed(m_panel.get()));
+        const auto last = [&] { return table()->visualRect(m_model->index(7, 0)).bottom(); };
+        QTRY_VERIFY2(last() < table()->viewport()->height(), qPrintable(QStringLiteral("%1 of %2").arg(last()).arg(table()->viewport()->height())));
+        for (auto* button : m_panel->findChildren<QPushButton*>())
+            if (button->isVisible())
+                QVERIFY2(button->width() >= button->fontMetrics().horizontalAdvance(button->text()), qPrintable(button->text()));
+    }
+
     void locksOfManyRows() {
         m_session->selection()->select({{3, 0}, {3, 1}}, {3, 0});
         selectRows({0, 1, 4});
         click("lockTargetsButton");
         QCOMPARE(recipe()->target({3, 0}).locked, (std::set<std::string>{"beta", "half_life"}));
         QCOMPARE(recipe()->target({3, 1}).locked, (std::set<std::string>{"half_life"}));
-        QCOMPARE(step(), QStringLiteral("Lock 3 target(s) of 2 head(s)"));
+        QCOMPARE(step(), QStringLiteral("Lock 3 targets of 2 heads"));
         QCOMPARE(steps(), 1);
         click("lockTargetsButton");
         QVERIFY(recipe()->recipe().targets.empty());
-        QCOMPARE(step(), QStringLiteral("Unlock 3 target(s) of 2 head(s)"));
+        QCOMPARE(step(), QStringLiteral("Unlock 3 targets of 2 heads"));
     }
 
     void spread_data() {
@@ -169,7 +202,7 @@ private Q_SLOTS:
         trigger("applyLayer");
         QCOMPARE(recipe()->target({2, 3}).valueScale, std::optional(1.5));
         QCOMPARE(step(), QStringLiteral("Apply the targets of layer 2, head 1 to layer 2"));
-        QVERIFY(message().contains(QStringLiteral("Applied to 3 head(s)")));
+        QVERIFY(message().contains(QStringLiteral("Applied to 3 heads")));
         trigger("selectSimilar");
         QCOMPARE(m_session->selection()->selected().size(), 6);
         QCOMPARE(m_session->selection()->primary(), (HeadId{2, 1}));
@@ -203,15 +236,15 @@ private Q_SLOTS:
         QVERIFY(!m_model->index(0, Model::User).data(Qt::DecorationRole).isValid());
         QVERIFY(m_model->index(4, Model::User).data(Qt::DecorationRole).isValid());
         selectRows({0, 4});
-        click("copyTargetsButton");
+        trigger("copyTargets");
         m_session->selection()->select({{4, 2}, {5, 3}}, {4, 2});
-        click("pasteTargetsButton"); // onto all eight rows: only half-lives change
+        trigger("pasteTargets"); // onto all eight rows: only half-lives change
         QCOMPARE(recipe()->target({4, 2}).halfLife, std::optional(7.0));
         QCOMPARE(recipe()->target({5, 3}).halfLife, std::optional(200000.0));
         QVERIFY(!recipe()->target({5, 3}).beta && !recipe()->target({4, 2}).outputGate);
         QGuiApplication::clipboard()->clear();
         const auto before = steps();
-        click("pasteTargetsButton");
+        trigger("pasteTargets");
         QVERIFY(message().contains(QStringLiteral("clipboard")));
         QCOMPARE(steps(), before);
     }

@@ -1,0 +1,59 @@
+#include "app/panels/dock_fold.h"
+
+#include <QDockWidget>
+#include <QEvent>
+#include <QMainWindow>
+#include <QTimer>
+#include <utility>
+
+namespace linnet::app {
+
+DockFold::DockFold(QMainWindow* window, const QList<QDockWidget*>& folding, const QList<QDockWidget*>& staying)
+    : QObject(window), m_window(window), m_folding(folding), m_staying(staying) {
+    window->installEventFilter(this);
+}
+
+bool DockFold::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == m_window && (event->type() == QEvent::Resize || event->type() == QEvent::Show))
+        QTimer::singleShot(0, this, &DockFold::follow); // once the window has laid itself out
+    return false;
+}
+
+void DockFold::follow() {
+    const bool narrow = m_window->width() < kNarrow;
+    if (!m_window->isVisible() || narrow == m_narrow) {
+        return remember();
+    }
+    m_narrow = narrow; // one that a person brings back in a narrow window stays
+    if (!narrow)
+        return unfold();
+    for (auto* dock : std::as_const(m_folding))
+        if (!dock->isHidden() && !dock->isFloating()) {
+            m_folded << dock;
+            dock->hide();
+        }
+}
+
+void DockFold::remember() {
+    if (m_window->isVisible() && !m_narrow)
+        for (auto* dock : m_folding + m_staying)
+            if (dock->isVisible() && !dock->isFloating())
+                m_widths[dock] = dock->width();
+}
+
+void DockFold::unfold() {
+    for (const auto& dock : std::exchange(m_folded, {}))
+        if (dock)
+            dock->show();
+    QList<QDockWidget*> docks;
+    QList<int> widths;
+    for (auto* dock : m_folding + m_staying)
+        if (!dock->isHidden() && !dock->isFloating() && m_widths.contains(dock)) {
+            docks << dock;
+            widths << m_widths[dock];
+        }
+    if (!docks.isEmpty())
+        m_window->resizeDocks(docks, widths, Qt::Horizontal);
+}
+
+} // namespace linnet::app

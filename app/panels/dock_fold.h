@@ -1,0 +1,34 @@
+// A window that gets narrow: the docks at its right fold away first, and come back with their widths when there is room again.
+#pragma once
+
+#include <QHash>
+#include <QList>
+#include <QObject>
+#include <QPointer>
+
+class QDockWidget;
+class QMainWindow;
+
+namespace linnet::app {
+
+class DockFold : public QObject {
+    Q_OBJECT
+public:
+    DockFold(QMainWindow* window, const QList<QDockWidget*>& folding, const QList<QDockWidget*>& staying);
+    void unfold(); // whatever the width: before a layout is saved or set
+    static constexpr int kNarrow = 1000; // pixels of the window
+
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
+private:
+    void follow();
+    void remember();
+    QMainWindow* m_window;
+    QList<QDockWidget*> m_folding, m_staying;
+    QList<QPointer<QDockWidget>> m_folded;
+    QHash<QDockWidget*, int> m_widths;
+    bool m_narrow = false;
+};
+
+} // namespace linnet::app
