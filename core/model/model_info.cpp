@@ -34,13 +34,28 @@ ModelInfo commonInfo(const ModelFiles& files) {
     ModelInfo info;
     info.path = files.path;
     info.config = files.config;
-    info.hash = files.weights->hash();
+    info.hash = files.hash();
     info.parameters = static_cast<std::int64_t>(parameterCount(files.config));
     info.tokenizerType = files.tokenizer->type();
     info.tokenizerVocabSize = files.tokenizer->vocabSize();
     info.layerKinds.assign(static_cast<std::size_t>(files.config.layers), "softmax");
     info.warnings = modelWarnings(files);
     return info;
+}
+
+std::vector<ExportChoice> choicesOf(const ModelInfo& info, const std::set<std::int64_t>& sinkless) {
+    auto kinds = info.layerKinds;
+    for (const auto layer : sinkless)
+        kinds[static_cast<std::size_t>(layer)] = kWindowWithoutSinks;
+    return exportChoices(info.config, kinds);
+}
+
+float sinksOf(const WeightSource& student, std::int64_t layer) {
+    const auto name = "model.layers." + std::to_string(layer) + "." + kSlidingWindow;
+    float numbers[2] = {0, 1};
+    if (const auto* info = student.find(name); info && info->shape == std::vector<std::int64_t>{2})
+        student.read(name, DType::F32, numbers);
+    return numbers[1];
 }
 
 const char* kindName(const Mixer& mixer) {
@@ -77,13 +92,17 @@ Result<ModelInfo> readModelInfo(const std::filesystem::path& path) {
         const OpenedModel opened = openFiles(path);
         ModelInfo info = commonInfo(opened.files);
         info.path = path;
+        std::set<std::int64_t> sinkless;
         if (opened.student) {
             for (const std::int64_t layer : layersWith(*opened.student, kLinearModule))
                 info.layerKinds[static_cast<std::size_t>(layer)] = opened.mixer;
-            for (const std::int64_t layer : layersWith(*opened.student, kSlidingWindow))
+            for (const std::int64_t layer : layersWith(*opened.student, kSlidingWindow)) {
                 info.layerKinds[static_cast<std::size_t>(layer)] = "sliding_window";
+                if (sinksOf(*opened.student, layer) == 0)
+                    sinkless.insert(layer);
+            }
         }
-        info.exports = exportChoices(info.config, info.layerKinds);
+        info.exports = choicesOf(info, sinkless);
         fillMemory(info, sizeof(float)); // what it runs in on the CPU
         return info;
     });
@@ -91,9 +110,13 @@ Result<ModelInfo> readModelInfo(const std::filesystem::path& path) {
 
 ModelInfo modelInfo(const Model& model) {
     ModelInfo info = commonInfo(model.files());
-    for (const auto& [layer, mixer] : model.mixers())
+    std::set<std::int64_t> sinkless;
+    for (const auto& [layer, mixer] : model.mixers()) {
         info.layerKinds[static_cast<std::size_t>(layer)] = kindName(mixer);
-    info.exports = exportChoices(info.config, info.layerKinds);
+        if (mixer.kind == Mixer::Kind::SlidingWindow && mixer.sinks == 0)
+            sinkless.insert(layer);
+    }
+    info.exports = choicesOf(info, sinkless);
     fillMemory(info, c10::elementSize(model.dtype()));
     info.device = deviceDescription(model.device());
     info.dtype = model.dtype() == at::kHalf ? "f16" : model.dtype() == at::kBFloat16 ? "bf16" : "f32";
