@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()
+sys.modules["fla"] = None  # transformers takes its GPU kernels wherever it is installed, on a CPU too
 
 import torch
 from safetensors.torch import save_file
