@@ -144,7 +144,7 @@ int Console::error(const core::Error& error) {
     return core::exitCode(error.code);
 }
 
-std::vector<std::string> table(const std::vector<std::vector<std::string>>& rows) {
+std::vector<std::string> table(const std::vector<std::vector<std::string>>& rows, bool numbers) {
     std::vector<std::size_t> widths;
     for (const auto& row : rows)
         for (std::size_t i = 0; i < row.size(); ++i) {
@@ -156,7 +156,7 @@ std::vector<std::string> table(const std::vector<std::vector<std::string>>& rows
         std::string line;
         for (std::size_t i = 0; i < row.size(); ++i) {
             const std::string space(widths[i] - row[i].size(), ' ');
-            line += (i ? "  " : "") + (i == 0 ? row[i] + space : space + row[i]);
+            line += (i ? "  " : "") + (i == 0 || !numbers ? row[i] + space : space + row[i]);
         }
         line.erase(line.find_last_not_of(' ') + 1);
         lines.push_back(line);

@@ -48,7 +48,7 @@ public:
     SignalStop();
 };
 
-std::vector<std::string> table(const std::vector<std::vector<std::string>>& rows); // columns aligned; numbers to the right
+std::vector<std::string> table(const std::vector<std::vector<std::string>>& rows, bool numbers = true); // columns aligned; numbers to the right
 std::string number(double value, int digits); // a dash for NaN
 std::string byteCount(std::uint64_t bytes);   // "1.2 GiB"
 

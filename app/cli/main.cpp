@@ -89,6 +89,7 @@ int run(int argc, char** argv) {
     addStudyCommand(cli, app);
     addRecipeCommands(cli, app);
     addRunCommands(cli, app);
+    addExportCommands(cli, app);
     addCompletionCommand(cli, app);
     try {
         app.parse(argc, argv);

@@ -60,8 +60,11 @@ void info(Cli& cli, const std::string& model) {
          << "  tokenizer " << info.tokenizerType << ", " << info.tokenizerVocabSize << " tokens\n"
          << "  memory: weights " << byteCount(info.weightBytes) << ", cache " << byteCount(info.cacheBytesPerToken) << " a token, states " << byteCount(info.stateBytes) << "\n"
          << "  " << convertible.size() << " layers can be converted\n";
+    std::vector<std::vector<std::string>> formats{{"  export", "f32", "16 bits", "what reads it, or why not"}};
     for (const auto& choice : info.exports)
-        text << "  export " << choice.format << ": " << fidelityName(choice.fidelity) << (choice.reason.empty() ? "" : " (" + choice.reason + ")") << "\n";
+        formats.push_back({"  " + choice.format, fidelityName(choice.fidelity), fidelityName(choice.in16Bits), choice.reason});
+    for (const auto& line : table(formats, false))
+        text << line << "\n";
     for (const auto& warning : info.warnings)
         text << "  note: " << warning << "\n";
     cli.console.result(json, text.str());
@@ -178,6 +181,7 @@ void addModelCommands(Cli& cli, CLI::App& app) {
         auto model = std::make_shared<std::string>();
         auto* c = cli.add(app, "info", "architecture, sizes, tokenizer, memory, what can be exported", [&cli, model] { info(cli, *model); });
         c->add_option("MODEL", *model, "folder, .gguf file, run folder or default")->required();
+        cli.addTeacher(*c);
     }
     {
         struct Arguments {
@@ -189,6 +193,7 @@ void addModelCommands(Cli& cli, CLI::App& app) {
         c->add_option("--ids", a->ids, "token ids, separated by commas");
         c->add_option("--prompt", a->prompt, "text instead of ids");
         c->add_option("--out", a->out, "file to write")->required();
+        cli.addTeacher(*c);
     }
     {
         struct Arguments {
@@ -201,6 +206,7 @@ void addModelCommands(Cli& cli, CLI::App& app) {
         a->textOption = c->add_option("--text", a->text);
         c->add_option("--file", a->file, "a text file, or a .jsonl file with a row each line");
         c->add_option("--decode", a->decode, "token ids, separated by commas");
+        cli.addTeacher(*c);
     }
     {
         auto a = std::make_shared<GenerateArguments>();
@@ -216,6 +222,7 @@ void addModelCommands(Cli& cli, CLI::App& app) {
         sampling->push_back(c->add_option("--top-p", a->options.topP)->check(CLI::Range(1e-6, 1.0)));
         sampling->push_back(c->add_option("--top-k", a->options.topK)->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30)));
         c->add_flag("--chat", a->chat, "the model's chat template around the prompt");
+        cli.addTeacher(*c);
     }
 }
 

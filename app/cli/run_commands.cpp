@@ -1,7 +1,6 @@
 #include "app/cli/commands.h"
 
 #include "core/convert/convert.h"
-#include "core/export/export.h"
 #include "core/model/diagnose.h"
 
 #include <algorithm>
@@ -117,23 +116,29 @@ void metrics(Cli& cli, const std::string& run, const std::string& csv) {
     cli.console.result({{"rows", json}}, text);
 }
 
-std::string exportText(const ExportReport& report) {
-    std::string text = report.folder.string() + ": " + report.format + (report.exact ? ", exact" : ", rounded") + "\n";
-    if (report.verified)
-        text += "reloaded and compared over " + std::to_string(report.parity.tokens) + " tokens: largest logit difference " + number(report.parity.maxAbsLogit, 6) +
-                ", mean " + number(report.parity.meanAbsLogit, 6) + ", KL " + number(report.parity.meanKl, 8) + ", top-1 agreement " + number(report.parity.top1Agreement, 4) + ", " +
-                std::to_string(report.parity.greedySame) + " of " + std::to_string(report.parity.greedyTokens) + " greedy tokens the same\n";
-    for (const auto& file : report.files)
-        text += "  " + file + "\n";
-    return text;
+// A run goes on as it began: what is asked for otherwise is told, not taken.
+void noteFrozen(Cli& cli, const std::filesystem::path& run) {
+    const auto recipe = readRecipe(run / "recipe.json");
+    if (!recipe)
+        return; // resumeRun says why
+    const auto note = [&](const char* option, const std::string& asked, const std::string& has) {
+        if (asked != has)
+            cli.console.note(std::string(option) + " " + asked + " has no effect: the run goes on with " + (has.empty() ? "its device's own" : has) + ", as its recipe says");
+    };
+    if (cli.options.seedGiven)
+        note("--seed", std::to_string(cli.options.seed), std::to_string(recipe->seed));
+    if (!cli.options.dtype.empty())
+        note("--dtype", cli.options.dtype, recipe->dtype);
+    if (cli.options.device != "auto")
+        note("--device", cli.options.device, recipe->device);
 }
 
 } // namespace
 
 void addRunCommands(Cli& cli, CLI::App& app) {
     struct Arguments {
-        std::string path, run, csv, format = "hf", out, dtype = "f32";
-        bool noBaselines = false, noVerify = false, lift = false;
+        std::string path, run, csv;
+        bool noBaselines = false;
     };
     auto a = std::make_shared<Arguments>();
     auto* convertCommand = cli.add(app, "convert", "all stages of a recipe, into a new run folder", [&cli, a] {
@@ -154,6 +159,7 @@ void addRunCommands(Cli& cli, CLI::App& app) {
 
     auto* resume = cli.add(app, "resume", "go on with a stopped run, exactly", [&cli, a] {
         useThreads(cli.options.threads);
+        noteFrozen(cli, a->run);
         const auto report = orFail(resumeRun(a->run, convertOptions(cli, true), cli.console.control()));
         cli.console.result(reportToJson(report), reportText(report));
     });
@@ -162,23 +168,6 @@ void addRunCommands(Cli& cli, CLI::App& app) {
     auto* curves = cli.add(app, "metrics", "the curves of a run", [&cli, a] { metrics(cli, a->run, a->csv); });
     curves->add_option("DIR", a->run)->required();
     curves->add_option("--csv", a->csv, "file to write");
-
-    auto* exporting = cli.add(app, "export", "a checkpoint that other runtimes load", [&cli, a] {
-        const auto report = orFail(exportModel(modelPath(a->path), a->out, {a->format, cli.options.dtype.empty() ? "f32" : cli.options.dtype, !a->noVerify, a->lift},
-                                               RunOptions{cli.options.device, "", cli.options.threads, false}, cli.console.control()));
-        cli.console.result(exportReportToJson(report), exportText(report));
-    });
-    exporting->add_option("MODEL", a->path, "run folder or model")->required();
-    exporting->add_option("--format", a->format)->check(CLI::IsMember(kExportFormats))->capture_default_str();
-    exporting->add_option("--out", a->out, "folder to make")->required();
-    exporting->add_flag("--lift", a->lift, "allow heads of twice the size where the format needs them");
-    exporting->add_flag("--no-verify", a->noVerify, "skip reloading and comparing");
-
-    auto* verify = cli.add(app, "verify", "repeat an export's parity check", [&cli, a] {
-        const auto report = orFail(verifyExport(a->path, cli.runOptions(), cli.console.control()));
-        cli.console.result(exportReportToJson(report), exportText(report));
-    });
-    verify->add_option("DIR", a->path)->required();
 }
 
 } // namespace linnet::app

@@ -114,9 +114,22 @@ Command Commands::evaluate(Session& session, const QString& run) {
         return {.why = QString::fromStdString(read.error().message)};
     const auto recipe = standalone(*read);
     const auto teacher = session.teacher() && session.teacher()->hash == recipe.teacherHash ? text(session.teacher()->path) : QString::fromStdString(recipe.teacherSource);
-    const auto seqLen = recipe.evaluateSeqLen > 0 ? recipe.evaluateSeqLen : recipe.seqLen;
-    return {.text = line(QStringList{QStringLiteral("eval"), run, QStringLiteral("--teacher"), teacher} + dataWords(recipe, recipe.evaluationTokens, seqLen)),
-            .note = tr("It measures on the beginning of the text; the run's own numbers are those of its held-out slice, in report.json.")};
+    QStringList words{QStringLiteral("eval"), run, QStringLiteral("--teacher"), teacher};
+    QString note;
+    const auto samples = run + QStringLiteral("/samples.safetensors");
+    if (QFileInfo::exists(samples)) { // the run's very windows: its own numbers again
+        words << QStringLiteral("--data") << samples << QStringLiteral("--slice") << QStringLiteral("evaluation");
+        if (recipe.evaluateSeqLen > 0)
+            words << QStringLiteral("--seq-len") << QString::number(recipe.evaluateSeqLen);
+    } else {
+        words += dataWords(recipe, recipe.evaluationTokens, recipe.evaluateSeqLen > 0 ? recipe.evaluateSeqLen : recipe.seqLen);
+        note = tr("The run has no samples.safetensors (yet): it measures on the beginning of the text.");
+    }
+    if (recipe.device != "auto")
+        words << QStringLiteral("--device") << QString::fromStdString(recipe.device);
+    if (!recipe.dtype.empty())
+        words << QStringLiteral("--dtype") << QString::fromStdString(recipe.dtype);
+    return {.text = line(words), .note = note};
 }
 
 Command Commands::generate(Session& session, const GenerateSettings& settings) {
@@ -150,6 +163,10 @@ Command Commands::exporting(const QString& run, const QString& out, const core::
         return {.why = tr("No run is chosen.")};
     QStringList words{QStringLiteral("export"), run, QStringLiteral("--format"), QString::fromStdString(options.format), QStringLiteral("--out"), out,
                       QStringLiteral("--dtype"), QString::fromStdString(options.dtype)};
+    if (options.lift)
+        words << QStringLiteral("--lift");
+    if (options.shardBytes != core::ExportOptions().shardBytes)
+        words << QStringLiteral("--shard-size") << QString::number(options.shardBytes);
     if (!options.verify)
         words << QStringLiteral("--no-verify");
     return {.text = line(words)};

@@ -69,7 +69,7 @@ QString loadText(const core::ExportReport& report) {
         if (file.ends_with(".gguf"))
             gguf = file;
     QStringList blocks;
-    for (const auto& lines : core::loadLines(report.format, report.folder.string(), gguf))
+    for (const auto& lines : core::loadLines(report.format, report.folder.string(), gguf, report.fidelity == core::fidelityName(core::Fidelity::Lifted)))
         blocks << QStringLiteral("# %1\n%2").arg(QString::fromStdString(lines.runtime), QString::fromStdString(lines.text));
     return blocks.join(QLatin1Char('\n'));
 }

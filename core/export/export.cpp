@@ -69,7 +69,7 @@ void writeCard(const WriteJob& job, ExportReport& report, const Provenance& orig
     CardFacts facts;
     facts.provenance = origin;
     facts.teacherType = job.model.config().modelType;
-    facts.loading = loadLines(report.format, "FOLDER", gguf);
+    facts.loading = loadLines(report.format, "FOLDER", gguf, report.fidelity == fidelityName(Fidelity::Lifted));
     facts.ownCode = report.format == "hf";
     if (auto recipe = readRecipe(job.student / "recipe.json"); recipe)
         facts.recipe = std::move(*recipe);

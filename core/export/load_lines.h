@@ -12,6 +12,7 @@ struct LoadLines {
     std::string text;     // lines, each with its end
 };
 // `folder` as the reader has it: an absolute path, or a name that they replace. `weights`: the folder's .gguf, where the format has one.
-std::vector<LoadLines> loadLines(const std::string& format, const std::string& folder, const std::string& weights = {});
+// `lifted`: Fidelity::Lifted, whose biases SGLang's class would leave out.
+std::vector<LoadLines> loadLines(const std::string& format, const std::string& folder, const std::string& weights = {}, bool lifted = false);
 
 } // namespace linnet::core
