@@ -23,6 +23,9 @@ constexpr Anchor kGrey[] = {{0, 0x141414}, {255, 0xf5f5f5}};
 // Both ends dark, the middle the lightest and without hue; equal lightness at equal distance from the middle.
 constexpr Anchor kBlueOrange[] = {{0, 0x0b3c6f},   {48, 0x2f74b3}, {92, 0x8ab6dc}, {127, 0xf2f2f2},
                                   {128, 0xf2f2f2}, {163, 0xe8ab6e}, {207, 0xb6601a}, {255, 0x6b3000}};
+// The same hues the other way round, for dark backgrounds.
+constexpr Anchor kBlueOrangeDark[] = {{0, 0xacd6fd},   {48, 0x108cc9}, {92, 0x135073}, {127, 0x262626},
+                                      {128, 0x262626}, {163, 0x644525}, {207, 0xb27739}, {255, 0xffc793}};
 
 ColorTable interpolate(std::span<const Anchor> anchors) {
     ColorTable table{};
@@ -42,23 +45,27 @@ ColorTable interpolate(std::span<const Anchor> anchors) {
 
 const ColorTable& colorTable(ColorMap map) {
     static const ColorTable viridis = interpolate(kViridis), cividis = interpolate(kCividis), grey = interpolate(kGrey),
-                            blueOrange = interpolate(kBlueOrange);
+                            blueOrange = interpolate(kBlueOrange), blueOrangeDark = interpolate(kBlueOrangeDark);
     switch (map) {
     case ColorMap::Viridis: return viridis;
     case ColorMap::Cividis: return cividis;
     case ColorMap::Grey: return grey;
+    case ColorMap::BlueOrangeDark: return blueOrangeDark;
     case ColorMap::BlueOrange: break;
     }
     return blueOrange;
 }
 
-bool isDiverging(ColorMap map) { return map == ColorMap::BlueOrange; }
+bool isDiverging(ColorMap map) { return map == ColorMap::BlueOrange || map == ColorMap::BlueOrangeDark; }
+
+ColorMap divergingMap(bool dark) { return dark ? ColorMap::BlueOrangeDark : ColorMap::BlueOrange; }
 
 QString colorMapName(ColorMap map) {
     switch (map) {
     case ColorMap::Viridis: return QStringLiteral("viridis");
     case ColorMap::Cividis: return QStringLiteral("cividis");
     case ColorMap::Grey: return QStringLiteral("grey");
+    case ColorMap::BlueOrangeDark: return QStringLiteral("blue-orange, dark");
     case ColorMap::BlueOrange: break;
     }
     return QStringLiteral("blue-orange");
@@ -69,11 +76,11 @@ QColor mapColor(ColorMap map, double position) {
     return QColor::fromRgb(colorTable(map)[size_t(std::lround(clamped * 255))]);
 }
 
-QColor runColor(int index) {
+QColor runColor(int index, RunColors set) {
     // Strongest contrasts first; yellow last of the hues because it is weak on white.
-    static constexpr QRgb colors[kRunColorCount] = {0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7,
-                                                    0x56b4e9, 0xd55e00, 0xf0e442, 0x888888};
-    return QColor::fromRgb(colors[((index % kRunColorCount) + kRunColorCount) % kRunColorCount]);
+    static constexpr QRgb okabeIto[kRunColorCount] = {0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x888888};
+    static constexpr QRgb tol[kRunColorCount] = {0x4477aa, 0xee6677, 0x228833, 0xccbb44, 0x66ccee, 0xaa3377, 0xcc3311, 0xbbbbbb};
+    return QColor::fromRgb((set == RunColors::Tol ? tol : okabeIto)[((index % kRunColorCount) + kRunColorCount) % kRunColorCount]);
 }
 
 Qt::PenStyle runPenStyle(int index) {

@@ -12,6 +12,7 @@ namespace linnet::widgets {
 namespace {
 
 constexpr int kMargin = 2, kScaleGap = 4, kBar = 8;
+constexpr int kExportSide = 420; // pixels
 
 int scaleHeight(const QFontMetrics& metrics) {
     return kScaleGap + kBar + metrics.height() + kMargin;
@@ -19,7 +20,7 @@ int scaleHeight(const QFontMetrics& metrics) {
 
 } // namespace
 
-PatternMap::PatternMap(QWidget* parent) : QWidget(parent) {
+PatternMap::PatternMap(QWidget* parent) : ExportWidget(parent) {
     setFocusPolicy(Qt::StrongFocus);
     setMouseTracking(true);
     setAccessibleName(tr("Attention pattern"));
@@ -36,7 +37,7 @@ void PatternMap::setPattern(std::shared_ptr<const std::vector<float>> values, in
     if (m_length != (fits ? length : 0))
         m_row = m_hovered = -1;
     m_length = fits ? length : 0;
-    m_style.map = map;
+    m_map = map;
     restyle();
     if (row() != before)
         Q_EMIT rowChanged(row());
@@ -60,9 +61,28 @@ void PatternMap::setEmptyText(const QString& text) {
 void PatternMap::restyle() {
     const double range = m_values ? patternRange(*m_values, m_length, m_style.hiddenColumns) : 0;
     m_empty = range <= 0;
+    m_style.map = mapOn(PlotColors::fromPalette(palette()), m_map);
     m_style.range = m_empty ? 1 : range;
     m_pixels = 0;
     update();
+}
+
+void PatternMap::changeEvent(QEvent* event) {
+    ExportWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        restyle();
+}
+
+PatternPage PatternMap::page() const {
+    return {accessibleName(), {{tr("share of the row"), m_values, m_map, m_style.range}}, m_length, {}, {0, 0, double(std::max(1, m_length))}, m_style.log, m_style.hiddenColumns};
+}
+
+QSize PatternMap::pictureSize() const {
+    return patternPageSize(page(), kExportSide, font());
+}
+
+void PatternMap::paintPicture(QPainter& painter, const PlotColors& colors) const {
+    paintPatterns(painter, page(), kExportSide, colors);
 }
 
 int PatternMap::heightForWidth(int width) const {

@@ -34,15 +34,6 @@ QString elided(QString what, float width) { // from the right
     return what + QChar(0x2026);
 }
 
-QString visible(QString token) { // white space that would not be seen, or would take the whole line
-    for (qsizetype from = 0, to; (from = token.indexOf(QLatin1String("   "), from)) >= 0;) {
-        for (to = from; to < token.size() && token[to] == QLatin1Char(' ');)
-            ++to;
-        token.replace(from, to - from, QStringLiteral("\u2423×%1").arg(to - from));
-    }
-    return token.replace(QLatin1Char('\n'), QChar(0xb6)).replace(QLatin1Char('\t'), QChar(0xbb)).replace(QLatin1Char('\r'), QString());
-}
-
 QImage hatching(int pixels, int period, const PlotColors& colors) {
     QImage image(pixels, pixels, QImage::Format_RGB32);
     const QRgb line = colors.notMeasured.rgb(), base = colors.background.rgb();
@@ -111,7 +102,7 @@ void PatternView::moveRow(int by) {
 }
 
 QString PatternView::tokenText(int index) const {
-    return QStringLiteral("%1 \"%2\"").arg(index).arg(visible(m_tokens.value(index)));
+    return QStringLiteral("%1 \"%2\"").arg(index).arg(visibleToken(m_tokens.value(index)));
 }
 
 QString PatternView::rowText(const Pattern& pattern) const {
@@ -192,10 +183,10 @@ void PatternView::takeMouse(ImVec2 at, float side) {
     m_hoverColumn = column <= m_hoverRow ? column : -1;
 }
 
-void PatternView::refreshImage(ImGuiHost& host, int index, int pixels) {
+void PatternView::refreshImage(ImGuiHost& host, int index, int pixels, ColorMap map) {
     auto& drawn = m_drawn[size_t(index)];
     const auto& pattern = m_patterns[size_t(index)];
-    const PatternStyle style{pattern.map, pattern.range, m_log, m_hidden};
+    const PatternStyle style{map, pattern.range, m_log, m_hidden};
     const auto same = [](const PatternWindow& a, const PatternWindow& b) { return a.x == b.x && a.y == b.y && a.span == b.span; };
     if (drawn.values == pattern.values && drawn.pixels == pixels && same(drawn.window, m_window) && drawn.style.map == style.map &&
         drawn.style.range == style.range && drawn.style.log == style.log && drawn.style.hiddenColumns == style.hiddenColumns)
@@ -213,7 +204,7 @@ void PatternView::drawPattern(ImGuiHost& host, int index, ImVec2 at, float side,
     const double ratio = host.devicePixelRatioF();
     const int pixels = std::max(1, int(std::lround(double(side) * ratio)));
     drawn.square = QRectF(double(at.x), double(at.y), double(side), double(side));
-    refreshImage(host, index, pixels);
+    refreshImage(host, index, pixels, mapOn(colors, pattern.map));
     text({at.x, at.y - ImGui::GetTextLineHeight() - 2}, toImGui(colors.text), elided(pattern.title, side));
     const ImVec2 end(at.x + side, at.y + side);
     list->PushClipRect(at, end, true);
@@ -265,7 +256,7 @@ void PatternView::drawScale(ImGuiHost&, int index, ImVec2 at, float side, const 
     const int steps = std::max(1, std::min(64, int(side)));
     for (int i = 0; i < steps; ++i)
         list->AddRectFilled({at.x + side * float(i) / float(steps), at.y}, {at.x + side * float(i + 1) / float(steps), at.y + kBar},
-                            toImGui(mapColor(pattern.map, (i + 0.5) / steps)));
+                            toImGui(mapColor(mapOn(colors, pattern.map), (i + 0.5) / steps)));
     const float below = at.y + kBar + 1;
     const QString most = QString::number(pattern.range, 'g', 2);
     const QString high = QStringLiteral("≥ ") + most;
@@ -291,7 +282,7 @@ void PatternView::drawRows(ImVec2 at, float side, float gutter, const PlotColors
         const float y = place(at, side, 0, each + 0.5).y - line / 2;
         if (y < at.y - 2 || y + line > at.y + side + 4)
             continue;
-        const auto label = elided(tokens ? visible(m_tokens[each]).trimmed() : QString::number(each), gutter - 6);
+        const auto label = elided(tokens ? visibleToken(m_tokens[each]).trimmed() : QString::number(each), gutter - 6);
         text({at.x - 4 - widthOf(label), y}, toImGui(each == row() ? colors.highlight : colors.axis), label);
     }
 }

@@ -1,23 +1,14 @@
 // Patterns of one text side by side in a Dear ImGui host, under one view: they zoom, pan and point at a row together.
 #pragma once
 
-#include "widgets/pattern_image.h"
+#include "widgets/pattern_picture.h"
 #include "widgets/theme.h"
 
-#include <QStringList>
 #include <imgui.h>
-#include <memory>
 
 namespace linnet::widgets {
 
 class ImGuiHost;
-
-struct Pattern {
-    QString title;
-    std::shared_ptr<const std::vector<float>> values; // null: is being computed
-    ColorMap map = ColorMap::Viridis;
-    double range = 1;
-};
 
 class PatternView {
 public:
@@ -30,6 +21,7 @@ public:
     void setLog(bool log) { m_log = log; }
     void draw(ImGuiHost& host, ImVec2 size, const PlotColors& colors, bool focused); // in a frame, at ImGui's cursor
 
+    PatternPage page() const { return {{}, m_patterns, length(), m_tokens, m_window, m_log, m_hidden}; } // what is seen now
     int length() const { return int(m_tokens.size()); }
     PatternWindow window() const { return m_window; }
     void fit();
@@ -54,7 +46,7 @@ private:
         QRectF cells, square;
     };
     void drawPattern(ImGuiHost& host, int index, ImVec2 at, float side, const PlotColors& colors, bool focused);
-    void refreshImage(ImGuiHost& host, int index, int pixels);
+    void refreshImage(ImGuiHost& host, int index, int pixels, ColorMap map);
     void drawMarks(int index, ImVec2 at, float side, const PlotColors& colors) const;
     void drawScale(ImGuiHost& host, int index, ImVec2 at, float side, const PlotColors& colors) const;
     void drawRows(ImVec2 at, float side, float gutter, const PlotColors& colors) const;

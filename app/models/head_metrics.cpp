@@ -40,6 +40,14 @@ const Text& textOf(Metric metric) {
          [](const Head& h) { return h.previousMass; }},
         {"alignment_error", QT_TRANSLATE_NOOP("Metric", "alignment error"), "",
          QT_TRANSLATE_NOOP("Metric", "what the closed form leaves of the head's output: squared error / square, 0 all is there, 1 nothing"), ColorScale::Log10, nullptr},
+        {"aligned_error", QT_TRANSLATE_NOOP("Metric", "alignment error after the run"), "",
+         QT_TRANSLATE_NOOP("Metric", "the same of the run's student, on the run's own windows: what the best linear map of its readout leaves of the head's output"), ColorScale::Log10,
+         nullptr},
+        {"beta", QT_TRANSLATE_NOOP("Metric", "write gate (beta)"), "", QT_TRANSLATE_NOOP("Metric", "mean share of what a key holds that a token overwrites, of the run's student"),
+         ColorScale::Linear, nullptr},
+        {"output_gate", QT_TRANSLATE_NOOP("Metric", "output gate"), "", QT_TRANSLATE_NOOP("Metric", "RMS of the head's output gate, of the run's student"), ColorScale::Log10, nullptr},
+        {"value_scale", QT_TRANSLATE_NOOP("Metric", "value scale"), "", QT_TRANSLATE_NOOP("Metric", "norm of the head's columns of o_proj / of the teacher's, of the run's student"),
+         ColorScale::Log10, nullptr},
     };
     return texts[static_cast<std::size_t>(metric)];
 }
@@ -65,7 +73,23 @@ double ofTeacher(Session& session, Metric metric, HeadId id) {
     return id.head < static_cast<int>(heads.size()) ? of(heads[static_cast<std::size_t>(id.head)]) : kUnknown;
 }
 
+// Of the run's student; null: it is no such metric.
+double core::StudentHeadNumbers::*measuredMember(Metric metric) {
+    switch (metric) {
+    case Metric::OutputAfter: return &core::StudentHeadNumbers::rmsPostO;
+    case Metric::AlignedError: return &core::StudentHeadNumbers::relativeError;
+    case Metric::Beta: return &core::StudentHeadNumbers::beta;
+    case Metric::OutputGate: return &core::StudentHeadNumbers::outputGate;
+    case Metric::ValueScale: return &core::StudentHeadNumbers::valueScale;
+    default: return nullptr;
+    }
+}
+
 double ofStudent(Session& session, Metric metric, HeadId id) {
+    if (const auto member = measuredMember(metric)) {
+        const auto* numbers = session.studentNumbers()->head(id.layer, id.head);
+        return numbers ? numbers->*member : kUnknown;
+    }
     if (metric == Metric::AlignmentError) {
         const auto* fit = session.closedForm()->head(id.layer, id.head);
         return fit ? fit->chosen.residual : kUnknown;
@@ -77,7 +101,18 @@ double ofStudent(Session& session, Metric metric, HeadId id) {
     return std::isfinite(horizon) ? horizon : kUnknown;
 }
 
+double differenceOf(Session& session, Metric metric, HeadId id) {
+    if (metric != Metric::OutputAfter)
+        return ofStudent(session, metric, id) - ofTeacher(session, metric, id);
+    const auto* numbers = session.studentNumbers()->head(id.layer, id.head);
+    return numbers ? numbers->rmsPostO - numbers->teacherRmsPostO : kUnknown; // on one text
+}
+
 } // namespace
+
+bool isOfStudent(Metric metric) {
+    return !textOf(metric).of;
+}
 
 double decayHorizon(double halfLife) {
     if (std::isinf(halfLife))
@@ -92,6 +127,8 @@ MetricText metricText(Metric metric, Source source) {
         made.title = Words::tr("decay horizon");
     if (isDistance(metric) && source == Source::Difference)
         made.title = Words::tr("decay horizon - %1").arg(made.name);
+    if (metric == Metric::OutputAfter && source == Source::Difference)
+        made.title = Words::tr("output scale, student - teacher");
     if (source == Source::Difference)
         made.scale = widgets::ColorScale::Linear;
     return made;
@@ -108,24 +145,38 @@ std::vector<double> metricValues(Session& session, Metric metric, Source source)
         for (id.head = 0; id.head < heads; ++id.head)
             values.push_back(source == Source::Teacher   ? ofTeacher(session, metric, id)
                              : source == Source::Student ? ofStudent(session, metric, id)
-                                                         : ofStudent(session, metric, id) - ofTeacher(session, metric, id));
+                                                         : differenceOf(session, metric, id));
     return values;
 }
+
+namespace {
+
+QString studentMissing(const StudentNumbersModel& student) {
+    if (!student.hasStudent())
+        return Words::tr("No student yet: run a conversion, or open one that is done.");
+    return student.state() == StudentNumbersModel::State::Known ? Words::tr("The run's student has no linear layer.") : student.stateText();
+}
+
+} // namespace
 
 QString metricMissing(Session& session, Metric metric, Source source) {
     if (!session.teacher())
         return Words::tr("Open a model first: its heads appear here.");
-    if (metric == Metric::AlignmentError && source != Source::Student)
-        return Words::tr("Only a student has an error.");
-    if (!isDistance(metric) && metric != Metric::AlignmentError && source != Source::Teacher)
+    if (isOfStudent(metric) && source != Source::Student)
+        return Words::tr("Only a student has this.");
+    const bool measured = measuredMember(metric) != nullptr;
+    if (!isDistance(metric) && !isOfStudent(metric) && !measured && source != Source::Teacher)
         return Words::tr("No run measures this of a student: a linear layer has no attention weights.");
-    if (source != Source::Student && !session.profile())
+    const bool needsProfile = source == Source::Teacher || (source == Source::Difference && !measured);
+    if (needsProfile && !session.profile())
         return Words::tr("Not measured yet: press Profile (about a minute on a CPU).");
     const auto values = metricValues(session, metric, source);
     if (std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
         return {};
     if (source == Source::Teacher)
         return Words::tr("This profile does not have it.");
+    if (measured)
+        return studentMissing(*session.studentNumbers());
     return metric == Metric::AlignmentError ? Words::tr("No closed form yet: run a conversion with the start \"linnet\", or open such a run.")
                                             : Words::tr("No half-life is known yet: run a conversion, whose closed form chooses one, or set targets.");
 }

@@ -11,12 +11,13 @@ namespace linnet::app {
 
 class Session;
 
-enum class Metric { Distance, DistanceNoSink, ConcentrationLayer, ConcentrationAbsolute, OutputBefore, OutputAfter, SinkMass, PreviousMass, AlignmentError };
-inline constexpr int kMetricCount = 9;
+enum class Metric { Distance, DistanceNoSink, ConcentrationLayer, ConcentrationAbsolute, OutputBefore, OutputAfter, SinkMass, PreviousMass, AlignmentError, AlignedError, Beta, OutputGate, ValueScale };
+inline constexpr int kMetricCount = 13;
 
 // Teacher: the profile. Student: of attention distance, the mean reach of its decay, a / (1 - a) tokens with a = 2^(-1 / half-life)
-// (gui.md calls it the decay horizon: the delta rule's erasing is left out); of the alignment error, what its run measured.
-// Difference: student - teacher.
+// (gui.md calls it the decay horizon: the delta rule's erasing is left out); of the alignment error, what the closed form of its run left;
+// of output scale, the error after the run and the gates, what is measured of the run's student (StudentNumbersModel).
+// Difference: student - teacher; of the output scale both on the run's own windows.
 enum class Source { Teacher, Student, Difference };
 
 struct MetricText {
@@ -27,6 +28,7 @@ struct MetricText {
     widgets::ColorScale scale; // the usual one
     QString hint;
 };
+bool isOfStudent(Metric metric); // a teacher has none of it
 MetricText metricText(Metric metric, Source source = Source::Teacher);
 
 // [layers * heads] of the teacher that is open, row-major; not-a-number = not measured. Empty without a teacher.

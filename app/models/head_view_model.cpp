@@ -7,16 +7,13 @@
 namespace linnet::app {
 namespace {
 
-constexpr int kDebounceMs = 150;
 constexpr std::size_t kRemembered = 12; // about 2 MB each at 512 tokens
 
 } // namespace
 
 HeadViewModel::HeadViewModel(RecipeModel* recipe, SelectionModel* selection, Submit submit, QObject* parent)
-    : QObject(parent), m_recipe(recipe), m_selection(selection), m_submit(std::move(submit)) {
-    m_timer.setSingleShot(true);
-    m_timer.setInterval(kDebounceMs);
-    connect(&m_timer, &QTimer::timeout, this, &HeadViewModel::ask);
+    : QObject(parent), m_recipe(recipe), m_selection(selection), m_request(std::move(submit), [this] { return job(); }) {
+    connect(&m_request, &WorkerRequest::put, this, [this](bool taken) { set(taken ? State::Measuring : State::Waiting); });
     connect(recipe, &RecipeModel::changed, this, &HeadViewModel::refresh);
     connect(selection, &SelectionModel::changed, this, &HeadViewModel::refresh);
 }
@@ -86,8 +83,7 @@ void HeadViewModel::update() {
     const int parts = wanted();
     m_head = m_selection->primary();
     if (parts == 0 || !m_head.valid() || m_head.layer >= m_recipe->layers() || m_head.head >= m_recipe->heads()) {
-        m_timer.stop();
-        m_tag = 0;
+        m_request.drop();
         m_key.clear(), m_place.clear();
         m_view.reset(), m_evidence.reset();
         m_state = State::None;
@@ -99,55 +95,53 @@ void HeadViewModel::update() {
     auto key = keyOf();
     const bool fresh = std::exchange(m_key, key) != key;
     if (fresh) {
-        m_tag = 0;
+        m_request.close();
         m_state = State::Measuring;
         if (const auto known = std::find_if(m_known.begin(), m_known.end(), [&](const Known& each) { return each.key == key; }); known != m_known.end())
             m_view = known->view, m_evidence = known->evidence, m_state = State::Known;
     }
     const bool complete = m_state == State::Known && (!(parts & Evidence) || m_evidence);
-    const bool asked = m_tag != 0 && (!(parts & Evidence) || m_askedEvidence);
+    const bool asked = m_request.isOpen() && (!(parts & Evidence) || m_askedEvidence);
     if (complete)
-        m_timer.stop();
+        m_request.drop();
     else if (fresh || (!asked && (m_state == State::Known || m_state == State::Measuring))) { // what failed is asked again when something changes
-        m_tag = 0;
         m_state = State::Measuring;
-        m_timer.start();
+        m_request.later();
     }
 }
 
-void HeadViewModel::ask() {
+Job HeadViewModel::job() {
     Job job;
     job.kind = JobKind::HeadView;
     job.recipe = m_recipe->recipe();
     job.inspecting = {m_head.layer, m_head.head, m_text.toStdString(), m_run.toStdString(), m_profile};
     job.evidence = m_askedEvidence = (wanted() & Evidence) != 0;
-    m_tag = m_submit(std::move(job));
-    set(m_tag ? State::Measuring : State::Waiting);
+    return job;
 }
 
 void HeadViewModel::retry() {
-    if ((m_state == State::Waiting || m_state == State::Measuring) && m_tag == 0 && !m_timer.isActive())
-        m_timer.start();
+    if (m_state == State::Waiting || m_state == State::Measuring)
+        m_request.retry();
 }
 
 void HeadViewModel::take(const JobResult& result) {
-    if (m_tag == 0 || result.tag != m_tag)
+    if (!m_request.answeredBy(result))
         return; // of an earlier head, text or value
     if (result.headView)
         m_view = result.headView;
     if (result.headEvidence)
         m_evidence = result.headEvidence;
     if (result.error && result.error->code == core::ErrorCode::Cancelled) { // another job took the worker: retry() comes when it ends
-        m_tag = 0;
+        m_request.close();
         set(State::Waiting);
     } else if (result.error) {
-        m_tag = 0;
+        m_request.close();
         m_error = QString::fromStdString(result.error->message);
         set(State::Failed);
     } else if (result.partial) {
         Q_EMIT changed();
     } else {
-        m_tag = 0;
+        m_request.close();
         remember();
         set(State::Known);
     }
@@ -161,8 +155,7 @@ void HeadViewModel::remember() {
 }
 
 void HeadViewModel::adopt(HeadId head, ViewPtr view, EvidencePtr evidence) {
-    m_timer.stop();
-    m_tag = 0;
+    m_request.drop();
     m_head = head;
     m_place = place();
     m_key = keyOf();

@@ -2,14 +2,12 @@
 // is idle, 150 ms after the last change; of answers only the latest request's counts.
 #pragma once
 
-#include "app/jobs/worker.h"
 #include "app/models/recipe_model.h"
+#include "app/models/worker_request.h"
 
 #include <QHash>
 #include <QObject>
-#include <QTimer>
 #include <deque>
-#include <functional>
 
 namespace linnet::app {
 
@@ -18,7 +16,7 @@ class HeadViewModel : public QObject {
 public:
     enum class State { None, Waiting, Measuring, Known, Failed }; // None: no head, or nobody asks; Waiting: the device has other work
     enum Part { View = 1, Evidence = 2 };
-    using Submit = std::function<std::uint64_t(Job)>; // 0: not now, retry() follows
+    using Submit = WorkerRequest::Submit;
     using ViewPtr = std::shared_ptr<const core::HeadView>;
     using EvidencePtr = std::shared_ptr<const core::HeadEvidence>;
 
@@ -57,20 +55,18 @@ private:
     std::string place() const; // head, text and run
     std::string keyOf() const; // all that the answer depends on
     void update();
-    void ask();
+    Job job();
     void set(State state);
     void remember();
     RecipeModel* m_recipe;
     SelectionModel* m_selection;
-    Submit m_submit;
-    QTimer m_timer;
+    WorkerRequest m_request;
     QHash<QObject*, int> m_wanted;
     std::shared_ptr<const core::Profile> m_profile;
     QString m_text, m_run, m_error;
     State m_state = State::None;
     HeadId m_head;
     std::string m_place, m_key;
-    std::uint64_t m_tag = 0; // of the open request; 0: none
     bool m_askedEvidence = false;
     ViewPtr m_view;
     EvidencePtr m_evidence;

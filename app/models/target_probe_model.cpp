@@ -5,8 +5,6 @@
 namespace linnet::app {
 namespace {
 
-constexpr int kDebounceMs = 150;
-
 bool setByHand(const core::HeadTarget& target) {
     return target.halfLife || target.beta;
 }
@@ -18,10 +16,7 @@ QString number(double value) {
 } // namespace
 
 TargetProbeModel::TargetProbeModel(RecipeModel* recipe, SelectionModel* selection, Submit submit, QObject* parent)
-    : QObject(parent), m_recipe(recipe), m_selection(selection), m_submit(std::move(submit)) {
-    m_timer.setSingleShot(true);
-    m_timer.setInterval(kDebounceMs);
-    connect(&m_timer, &QTimer::timeout, this, &TargetProbeModel::ask);
+    : QObject(parent), m_recipe(recipe), m_selection(selection), m_request(std::move(submit), [this] { return job(); }) {
     connect(recipe, &RecipeModel::changed, this, &TargetProbeModel::refresh);
     connect(selection, &SelectionModel::changed, this, &TargetProbeModel::refresh);
 }
@@ -53,32 +48,31 @@ void TargetProbeModel::refresh() {
         return;
     m_key = std::move(key);
     m_head = head;
-    m_tag = 0;
     if (head.valid())
-        m_timer.start();
+        m_request.later();
     else
-        m_timer.stop();
+        m_request.drop();
     set(head.valid() ? State::Measuring : State::None);
 }
 
-void TargetProbeModel::ask() {
+Job TargetProbeModel::job() const {
     Job job;
     job.kind = JobKind::Probe;
     job.recipe = m_recipe->recipe();
     job.layer = m_head.layer;
     job.head = m_head.head;
-    m_tag = m_submit(std::move(job));
+    return job;
 }
 
 void TargetProbeModel::retry() {
-    if (m_state == State::Measuring && m_tag == 0 && !m_timer.isActive())
-        m_timer.start();
+    if (m_state == State::Measuring)
+        m_request.retry();
 }
 
 void TargetProbeModel::take(const JobResult& result) {
-    if (m_tag == 0 || result.tag != m_tag)
+    if (!m_request.answeredBy(result))
         return; // of an earlier value or head
-    m_tag = 0;
+    m_request.close();
     if (result.probed) {
         m_result = *result.probed;
         set(State::Known);
@@ -89,8 +83,7 @@ void TargetProbeModel::take(const JobResult& result) {
 }
 
 void TargetProbeModel::adopt(HeadId head, const core::ProbedHead& result) {
-    m_timer.stop();
-    m_tag = 0;
+    m_request.drop();
     m_head = head;
     m_result = result;
     set(State::Known);

@@ -2,12 +2,10 @@
 // 150 ms after the last edit; of answers only the latest request's counts.
 #pragma once
 
-#include "app/jobs/worker.h"
 #include "app/models/recipe_model.h"
+#include "app/models/worker_request.h"
 
 #include <QObject>
-#include <QTimer>
-#include <functional>
 
 namespace linnet::app {
 
@@ -16,7 +14,7 @@ class TargetProbeModel : public QObject {
 public:
     enum class State { None, Measuring, Known, Failed };
     static constexpr double kCostly = 1.1; // times the automatic residual
-    using Submit = std::function<std::uint64_t(Job)>; // 0: not now, retry() follows
+    using Submit = WorkerRequest::Submit;
 
     TargetProbeModel(RecipeModel* recipe, SelectionModel* selection, Submit submit, QObject* parent = nullptr);
     State state() const { return m_state; }
@@ -34,16 +32,14 @@ Q_SIGNALS:
 
 private:
     void refresh();
-    void ask();
+    Job job() const;
     void set(State state);
     RecipeModel* m_recipe;
     SelectionModel* m_selection;
-    Submit m_submit;
-    QTimer m_timer;
+    WorkerRequest m_request;
     State m_state = State::None;
     HeadId m_head;
     std::string m_key; // all that the answer depends on
-    std::uint64_t m_tag = 0; // of the open request; 0: none
     core::ProbedHead m_result;
     QString m_error;
 };

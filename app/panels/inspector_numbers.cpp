@@ -66,12 +66,44 @@ InspectorNumbers::InspectorNumbers(Session* session) : InspectorSection(session,
     layout->setSpacing(2);
     layout->addWidget(m_numbers);
     layout->addWidget(m_sample);
+    m_top = sectionLabel(QStringLiteral("headTop"));
+    m_top->setTextInteractionFlags(Qt::TextBrowserInteraction | Qt::LinksAccessibleByKeyboard);
+    layout->addWidget(m_top);
+    connect(m_top, &QLabel::linkActivated, this, [this] {
+        m_wantsTop = true;
+        Q_EMIT partsChanged();
+        fillTop();
+    });
+    follow(session->headViews(), &HeadViewModel::changed);
+}
+
+int InspectorNumbers::parts() const {
+    return m_wantsTop ? HeadViewModel::View : 0;
+}
+
+void InspectorNumbers::fillTop() {
+    const auto* views = session().headViews();
+    const auto view = views->view();
+    const auto what = tr("on the largest sources of a row");
+    if (!view || view->top.windows == 0) {
+        const auto said = views->stateText();
+        m_top->setText(said.isEmpty() ? tr("%1: – <a href='measure'>measure</a>").arg(what) : tr("%1: – (%2)").arg(what, said.toHtmlEscaped()));
+        return;
+    }
+    const auto& top = view->top;
+    QStringList values;
+    for (std::size_t k = 0; k < core::kTopSources.size(); ++k)
+        values << tr("%1: %2").arg(core::kTopSources[k]).arg(withError(top.mean[k], top.se[k]));
+    const QLocale locale(QLocale::English);
+    m_top->setText(tr("%1: <b>%2</b><br>n = %3 rows in %4 windows of the recipe's data; ± over windows.")
+                       .arg(what, values.join(QStringLiteral("; ")).toHtmlEscaped(), locale.toString(static_cast<qlonglong>(top.rows)), locale.toString(static_cast<qlonglong>(top.windows))));
 }
 
 void InspectorNumbers::fill(HeadId id) {
     const auto* profile = session().profile();
     const bool known = profile && id.layer < std::ssize(profile->layers) && id.head < std::ssize(profile->layers[static_cast<std::size_t>(id.layer)]);
     m_numbers->setVisible(known);
+    fillTop();
     if (!known) {
         m_sample->setText(tr("Not measured: profile the teacher."));
         return;

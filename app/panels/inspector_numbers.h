@@ -9,12 +9,18 @@ class InspectorNumbers : public InspectorSection {
     Q_OBJECT
 public:
     explicit InspectorNumbers(Session* session);
+    int parts() const override; // the largest sources, once asked for: they take a pass of the teacher up to the layer
+
+Q_SIGNALS:
+    void partsChanged();
 
 protected:
     void fill(HeadId head) override;
 
 private:
-    QLabel *m_numbers, *m_sample;
+    void fillTop();
+    QLabel *m_numbers, *m_sample, *m_top;
+    bool m_wantsTop = false;
 };
 
 } // namespace linnet::app

@@ -261,7 +261,7 @@ void MapControls::refresh() {
     m_concentration->setVisible(!one);
     m_concentrationLabel->setVisible(!one);
     m_metric->setToolTip(metricText(metric()).hint);
-    const bool onlyStudent = metric() == Metric::AlignmentError;
+    const bool onlyStudent = isOfStudent(metric());
     QStringList reasons{tr("Whose numbers")};
     for (const auto each : {Source::Teacher, Source::Student, Source::Difference}) {
         const int index = static_cast<int>(each);

@@ -4,10 +4,10 @@
 
 #include "app/models/job_timings.h"
 #include "app/panels/probe_sliders.h"
+#include "widgets/export_widget.h"
 #include "widgets/pattern_view.h"
 
 #include <QPointer>
-#include <QWidget>
 
 class QActionGroup;
 class QComboBox;
@@ -24,7 +24,7 @@ namespace linnet::app {
 
 class Session;
 
-class ProbePanel : public QWidget {
+class ProbePanel : public widgets::ExportWidget {
     Q_OBJECT
 public:
     enum Page { Pattern, Timings };
@@ -37,8 +37,13 @@ public:
     QRectF sliderArea() const { return m_sliderArea; } // of all four, host's logical pixels
     void setPage(Page page);
     QSize sizeHint() const override { return {680, 380}; }
+    bool hasPicture() const override;
+    QString csv() const override; // of the cells in view
 
 protected:
+    QSize pictureSize() const override;
+    void paintPicture(QPainter& painter, const widgets::PlotColors& colors) const override;
+    void contextMenuEvent(QContextMenuEvent* event) override;
     bool event(QEvent* event) override;
     bool eventFilter(QObject* watched, QEvent* event) override;
     void showEvent(QShowEvent* event) override;
@@ -60,6 +65,7 @@ private:
     void drawPattern();
     void drawAside(ImVec2 at, ImVec2 size);
     void drawReadout(float lineHeight, float width);
+    widgets::PatternPage page() const;
     QString subject() const;
     QString extent() const; // of the text
     bool key(const QKeyEvent& event, bool query);

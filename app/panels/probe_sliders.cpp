@@ -12,13 +12,31 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr double kDecays = 0.95, kNoDecay = 0.975; // of the half-life's way: the last octave ends, no decay begins
 constexpr double kLeastLog = -1, kOctaves = 14, kLogOdds = 6.9, kScaleOctaves = 4, kMostGate = 4;
 constexpr double kStep = 0.01, kPage = 0.1;
+constexpr float kGroove = 4, kKnobHeight = 11, kUnder = 3, kMark = 3; // pixels: of the way, of the knob, below the text, of the mark of a value set by hand
 
 double rounded(double value) {
     return QString::number(value, 'g', 3).toDouble();
 }
 
-ImU32 toImGui(QColor color) {
-    return IM_COL32(color.red(), color.green(), color.blue(), 255);
+ImU32 toImGui(QColor color, int alpha = 255) {
+    return IM_COL32(color.red(), color.green(), color.blue(), alpha);
+}
+
+float rowHeight() { // the value stands above its slider, where no knob lies over it
+    return ImGui::GetTextLineHeight() + kUnder + kKnobHeight + 1;
+}
+
+// Moves by Dear ImGui, drawn by us: its own knob is as high as the row.
+bool moveSlider(float& position, float width) {
+    constexpr ImGuiCol_ parts[] = {ImGuiCol_FrameBg, ImGuiCol_FrameBgHovered, ImGuiCol_FrameBgActive, ImGuiCol_SliderGrab, ImGuiCol_SliderGrabActive, ImGuiCol_Border};
+    for (const auto part : parts)
+        ImGui::PushStyleColor(part, IM_COL32_BLACK_TRANS);
+    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {0, (rowHeight() - ImGui::GetFontSize()) / 2});
+    ImGui::SetNextItemWidth(width);
+    const bool moved = ImGui::SliderFloat("##target", &position, 0, 1, "", ImGuiSliderFlags_NoInput);
+    ImGui::PopStyleVar();
+    ImGui::PopStyleColor(std::size(parts));
+    return moved;
 }
 
 } // namespace
@@ -55,7 +73,7 @@ QString sliderText(TargetField field, double value) {
 }
 
 float ProbeSliders::height() const {
-    return 4 * ImGui::GetFrameHeight() + 3 * ImGui::GetStyle().ItemSpacing.y;
+    return 4 * rowHeight() + 3 * ImGui::GetStyle().ItemSpacing.y;
 }
 
 void ProbeSliders::draw(float width, const widgets::PlotColors& colors, int focused) {
@@ -71,13 +89,12 @@ void ProbeSliders::drawOne(TargetField field, float width, const widgets::PlotCo
         text += ProbeModel::tr(" (locked)");
     else if (m_model->view() && !m_model->effective(field))
         text += ProbeModel::tr(" (this mixer has none)");
-    text.remove(QLatin1Char('%')); // it is a format, and has nothing to fill in
     float position = std::isnan(value) ? 0.F : static_cast<float>(sliderPosition(field, value));
     ImGui::PushID(targetKey(field));
-    ImGui::SetNextItemWidth(width);
     ImGui::BeginDisabled(!free);
-    const bool moved = ImGui::SliderFloat("##target", &position, 0, 1, text.toUtf8().constData(), ImGuiSliderFlags_NoInput);
+    const bool moved = moveSlider(position, width);
     ImGui::EndDisabled();
+    const bool lively = free && (ImGui::IsItemHovered() || ImGui::IsItemActive());
     const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
     if (ImGui::IsItemActivated())
         m_escaped = false;
@@ -88,13 +105,23 @@ void ProbeSliders::drawOne(TargetField field, float width, const widgets::PlotCo
     if (free && ImGui::IsItemHovered() && ImGui::IsMouseClicked(ImGuiMouseButton_Right))
         QTimer::singleShot(0, m_model, [model = m_model, field] { model->makeAutomatic(field); });
     auto* list = ImGui::GetWindowDrawList();
+    const int alpha = free ? 255 : 120;
+    const float half = ImGui::GetStyle().GrabMinSize / 2 + 2, middle = to.y - kKnobHeight / 2 - 1;
+    const auto place = [&](double at) { return from.x + half + static_cast<float>(at) * (to.x - from.x - 2 * half); };
+    list->PushClipRect(from, to, true);
+    list->AddText({from.x + kMark + 3, from.y}, toImGui(colors.text, alpha), text.toUtf8().constData());
+    list->PopClipRect();
+    list->AddRectFilled({from.x + 2, middle - kGroove / 2}, {to.x - 2, middle + kGroove / 2}, toImGui(colors.grid), kGroove / 2);
     if (const double standing = m_model->standing(field); !std::isnan(standing)) { // a tick where the layer stands
-        const float half = ImGui::GetStyle().GrabMinSize / 2 + 2;
-        const float x = from.x + half + static_cast<float>(sliderPosition(field, standing)) * (to.x - from.x - 2 * half);
-        list->AddRectFilled({x - 1, to.y - 4}, {x + 1, to.y}, toImGui(colors.text));
+        const float x = place(sliderPosition(field, standing));
+        list->AddRectFilled({x - 1, middle - kKnobHeight / 2 - 1}, {x + 1, middle + kKnobHeight / 2 + 1}, toImGui(colors.text, alpha));
+    }
+    if (!std::isnan(value)) {
+        const float x = place(static_cast<double>(position)), wide = ImGui::GetStyle().GrabMinSize / 2;
+        list->AddRectFilled({x - wide, middle - kKnobHeight / 2}, {x + wide, middle + kKnobHeight / 2}, toImGui(lively ? colors.highlight : colors.fill, alpha), 3);
     }
     if (m_model->isSet(field)) // by hand: marked at the edge
-        list->AddRectFilled({from.x, from.y}, {from.x + 3, to.y}, toImGui(colors.highlight));
+        list->AddRectFilled({from.x, from.y + 1}, {from.x + kMark, from.y + ImGui::GetTextLineHeight() - 1}, toImGui(colors.highlight));
     if (focused)
         list->AddRect({from.x - 1, from.y - 1}, {to.x + 1, to.y + 1}, toImGui(colors.fill), 2, 0, 2);
     ImGui::PopID();

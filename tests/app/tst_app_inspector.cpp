@@ -1,7 +1,6 @@
 // The inspector: what each part shows of a made-up head, what it asks of the worker and when, and what its buttons do to the recipe.
-#include "app/models/session.h"
 #include "app/panels/inspector_panel.h"
-#include "tests/app/fake_teacher.h"
+#include "tests/app/panel_fixture.h"
 #include "widgets/collapsible.h"
 #include "widgets/distance_histogram.h"
 #include "widgets/pattern_map.h"
@@ -14,7 +13,6 @@
 #include <QPushButton>
 #include <QSettings>
 #include <QSignalSpy>
-#include <QStandardPaths>
 #include <QTableWidget>
 #include <QTemporaryDir>
 #include <QTest>
@@ -36,6 +34,7 @@ std::shared_ptr<const core::HeadView> smallView() {
     view.q = {1, 1, 1}, view.k = {1, 1, 1}, view.v = {1, 2, 3};
     view.logDecay = {0, 0, 0}, view.beta = {0.5f, 0.5f, 0.5f}, view.gate = {1, 1, 1}, view.unit = {1, 1, 1};
     view.halfLife = INFINITY, view.betaMean = 0.5;
+    view.top = {4096, 8, {0.25, 0.5, 0.75}, {0.0125, 0.025, NAN}};
     return std::make_shared<const core::HeadView>(std::move(view));
 }
 
@@ -88,12 +87,7 @@ class TestAppInspector : public QObject {
     std::unique_ptr<app::Session> m_session;
     QTemporaryDir m_settings;
 
-    void adopt() {
-        m_session->adopt(fakeTeacher(), fakeProfile());
-        auto recipe = core::defaultRecipe("cpu", "naive");
-        recipe.keep = core::parseKeepRule("layers:0,1,2,4");
-        m_session->recipe()->load(recipe);
-    }
+    void adopt() { adoptFakes(*m_session); }
     app::RecipeModel* recipe() { return m_session->recipe(); }
     void select(HeadId head) { m_session->selection()->select({head}, head); }
     static void open(app::InspectorPanel& panel) {
@@ -104,10 +98,8 @@ class TestAppInspector : public QObject {
 
 private Q_SLOTS:
     void initTestCase() {
-        QStandardPaths::setTestModeEnabled(true);
         QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, m_settings.path());
-        QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
-        QCoreApplication::setApplicationName(QStringLiteral("tst_app_inspector"));
+        useTestSettings("tst_app_inspector");
     }
     void init() {
         QSettings().clear();
@@ -336,6 +328,23 @@ private Q_SLOTS:
         QVERIFY(map->isEmpty()); // of the text before
         line->clear();
         QVERIFY(m_session->headViews()->text().isEmpty() && !map->isEmpty());
+    }
+
+    void theLargestSources() { // a pass of the teacher: measured when somebody asks, or looks at the pattern anyway
+        adopt();
+        app::InspectorPanel panel(m_session.get());
+        panel.section(QStringLiteral("numbers"))->setExpanded(true);
+        panel.show();
+        select({3, 1});
+        QVERIFY2(text(panel, "headTop").contains(QStringLiteral("measure</a>")), qPrintable(text(panel, "headTop")));
+        QCOMPARE(m_session->headViews()->state(), HeadViewModel::State::None);
+        Q_EMIT panel.findChild<QLabel*>(QStringLiteral("headTop"))->linkActivated(QStringLiteral("measure"));
+        QCOMPARE(m_session->headViews()->state(), HeadViewModel::State::Measuring);
+        QVERIFY(text(panel, "headTop").contains(QStringLiteral("measuring")));
+        m_session->headViews()->adopt({3, 1}, smallView());
+        const auto said = text(panel, "headTop");
+        QVERIFY2(said.contains(QStringLiteral("1: 0.25 ± 0.013; 4: 0.5 ± 0.025; 16: 0.75")), qPrintable(said));
+        QVERIFY2(said.contains(QStringLiteral("n = 4,096 rows in 8 windows")), qPrintable(said));
     }
 
     void theStudentOfARun() {

@@ -3,6 +3,7 @@
 #include "app/main_window.h"
 #include "app/models/job_timings.h"
 #include "app/models/session.h"
+#include "app/panels/plot_export_menu.h"
 #include "app/panels/probe_panel.h"
 #include "app/panels/probe_sliders.h"
 #include "tests/app/fake_teacher.h"
@@ -11,11 +12,13 @@
 #include "widgets/imgui_host.h"
 
 #include <QApplication>
+#include <QClipboard>
 #include <QDockWidget>
 #include <QElapsedTimer>
 #include <QLineEdit>
 #include <QSignalSpy>
 #include <QStandardPaths>
+#include <QTemporaryDir>
 #include <QTest>
 #include <cmath>
 #include <random>
@@ -293,8 +296,117 @@ private Q_SLOTS:
         for (const auto& [row, column] : {std::pair(20, 20), std::pair(20, 17), std::pair(12, 11)}) {
             const double value = double(student[std::size_t(row * 24 + column)]), range = scene.model().studentRange();
             const double share = std::min(1.0, std::abs(value) / range);
-            QVERIFY(near(at(image, scene.cell(1, column, row)), widgets::mapColor(ColorMap::BlueOrange, 0.5 + 0.5 * std::copysign(share, value))));
+            QVERIFY(near(at(image, scene.cell(1, column, row)), widgets::mapColor(widgets::mapOn(colors, ColorMap::BlueOrange), 0.5 + 0.5 * std::copysign(share, value))));
         }
+    }
+
+    void nothingIsDarkOnDark() { // a weight of 0 does not shine in the dark theme, nor hide in the light one
+        Scene scene;
+        for (const auto theme : {widgets::Theme::Dark, widgets::Theme::Light}) {
+            scene.panel->setPalette(widgets::themePalette(theme));
+            scene.host().setPalette(widgets::themePalette(theme));
+            QVERIFY(scene.settled());
+            const auto& student = *scene.model().student();
+            double least = INFINITY;
+            int row = 0, column = 0;
+            for (int r = 4; r < 24; ++r)
+                for (int c = 0; c < r; ++c)
+                    if (const double value = std::abs(double(student[std::size_t(r * 24 + c)])); value < least)
+                        least = value, row = r, column = c;
+            QVERIFY(least < 0.02 * scene.model().studentRange());
+            const auto color = at(shot(scene.host()), scene.cell(1, column, row));
+            const auto ground = widgets::PlotColors::fromPalette(widgets::themePalette(theme)).background;
+            QVERIFY2(std::abs(color.lightness() - ground.lightness()) < 45, qPrintable(color.name() + QStringLiteral(" on ") + ground.name()));
+        }
+    }
+
+    void theValueStandsAboveItsSlider() { // whole, wherever the knob is
+        Scene scene;
+        QVERIFY(scene.settled());
+        const auto top = [&](int index) { // the row of the text, as seen
+            const auto area = scene.panel->sliderArea();
+            const double height = area.height() / 4;
+            return shot(scene.host()).copy(QRectF(area.x() * scene.host().devicePixelRatioF(), (area.y() + height * index + 1) * scene.host().devicePixelRatioF(),
+                                                  area.width() * scene.host().devicePixelRatioF(), height * 0.4 * scene.host().devicePixelRatioF()).toRect());
+        };
+        const auto before = top(2);
+        scene.model().drag(TargetField::HalfLife, 2); // another knob moves
+        QVERIFY(scene.settled());
+        QCOMPARE(top(2), before);
+        scene.model().drag(TargetField::ValueScale, 1.0001); // the same three digits, the knob moved a little below them
+        QVERIFY(scene.settled());
+        QCOMPARE(top(2), before);
+    }
+
+    void thePictureAndItsNumbersAreSaved() {
+        Scene scene;
+        QVERIFY(scene.settled());
+        QTemporaryDir folder;
+        const auto path = [&](const char* suffix) { return folder.filePath(QStringLiteral("pattern.") + QLatin1String(suffix)); };
+        for (const char* suffix : {"png", "svg", "pdf", "csv"})
+            QVERIFY2(scene.panel->hasPicture() && scene.panel->save(path(suffix)), suffix);
+        const auto bytes = [&](const char* suffix) {
+            QFile file(path(suffix));
+            return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+        };
+        QVERIFY(bytes("pdf").startsWith("%PDF") && bytes("svg").contains("<image") && bytes("svg").contains("layer 2, head 1"));
+        const QImage image(path("png"));
+        QVERIFY(image.width() > 2 * 2 * 420 && image.height() > 2 * 420);
+        QCOMPARE(image.pixelColor(0, 0), QColor(Qt::white)); // for paper, whatever the theme
+        const auto half = widgets::mapColor(ColorMap::Viridis, 0.5 / scene.model().teacherRange());
+        int cells = 0;
+        for (int y = 0; y < image.height(); ++y)
+            for (int x = 0; x < image.width(); ++x)
+                cells += near(image.pixelColor(x, y), half, 1);
+        const double cell = 2 * 420 / 24.0; // two of a row have half of it, and the colour bar has it too
+        QVERIFY2(std::abs(cells - 46 * cell * cell) < 0.1 * 46 * cell * cell, qPrintable(QString::number(cells)));
+        auto lines = QString::fromUtf8(bytes("csv")).split(QLatin1Char('\n'), Qt::SkipEmptyParts);
+        QCOMPARE(lines.takeFirst(), QStringLiteral("row,row_token,column,column_token,teacher,student"));
+        QCOMPARE(lines.size(), 24 * 25 / 2);
+        const auto student = *scene.model().student();
+        std::size_t i = 0;
+        for (int row = 0; row < 24; ++row)
+            for (int column = 0; column <= row; ++column) {
+                const auto parts = lines[qsizetype(i++)].split(QLatin1Char(','));
+                QVERIFY(parts[0].toInt() == row && parts[2].toInt() == column && parts[3] == scene.panel->patterns().page().tokens[column]);
+                QCOMPARE(parts[4].toFloat(), row == column && row > 0 ? 0.5F : row == column ? 1.F : row == column + 1 ? 0.5F : 0.F);
+                QCOMPARE(parts[5].toFloat(), student[std::size_t(row * 24 + column)]);
+            }
+        QTest::keyClick(&scene.host(), Qt::Key_Plus); // what is seen, not more
+        QVERIFY(scene.settled());
+        const auto window = scene.panel->patterns().window();
+        lines = scene.panel->csv().split(QLatin1Char('\n'), Qt::SkipEmptyParts);
+        QVERIFY(window.span < 24 && lines.size() > 10 && lines.size() - 1 < 24 * 25 / 2);
+        QVERIFY(lines.last().split(QLatin1Char(','))[0].toInt() < window.y + window.span);
+        scene.panel->setPage(ProbePanel::Timings);
+        QVERIFY(!scene.panel->hasPicture());
+    }
+
+    void theMenuOfPlotsHasIt() {
+        Scene scene;
+        QVERIFY(scene.settled());
+        QWidget window;
+        window.resize(900, 500);
+        scene.panel->setParent(&window);
+        PlotExportMenu menu(&scene.session, &window);
+        QVERIFY(!menu.plot());
+        window.show();
+        scene.panel->show();
+        QVERIFY(QTest::qWaitForWindowExposed(&window));
+        QTRY_COMPARE(menu.plot(), static_cast<widgets::ExportWidget*>(scene.panel.get()));
+        Q_EMIT menu.aboutToShow();
+        QVERIFY(menu.findChild<QAction*>(QStringLiteral("save_svg")));
+        scene.panel->copyCsv();
+        QVERIFY(QGuiApplication::clipboard()->text().startsWith(QStringLiteral("row,")));
+        scene.panel->setParent(nullptr);
+    }
+
+    void aNarrowDockLeavesRoomForTheText() {
+        Scene scene;
+        scene.panel->resize(330, 700);
+        QVERIFY(scene.settled());
+        auto* line = scene.panel->findChild<QLineEdit*>(QStringLiteral("probeText"));
+        QVERIFY2(line->width() >= 150, qPrintable(QString::number(line->width())));
     }
 
     void student_is_the_recurrence() { // of what is drawn, against steps of the state in double precision
@@ -386,7 +498,7 @@ private Q_SLOTS:
         QVERIFY(!scene.panel->patterns().square(2).isEmpty());
         tests::shoot(*scene.panel, QStringLiteral("probe-three"));
         scene.panel->findChild<QAction*>(QStringLiteral("probeDifference"))->trigger();
-        scene.panel->resize(330, 700);
+        scene.panel->resize(330, 800);
         QVERIFY(scene.settled());
         QVERIFY(scene.panel->patterns().square(1).top() > scene.panel->patterns().square(0).bottom()); // one below the other where that makes them larger
         tests::shoot(*scene.panel, QStringLiteral("probe-narrow"));

@@ -1,26 +1,26 @@
 // One selection drives everything: maps, histogram, tables, problems and chip read it and write it; the pin and the hover are apart.
 #include "app/models/head_metrics.h"
 #include "app/models/layer_table_model.h"
-#include "app/models/session.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/layers_page.h"
 #include "app/panels/problems_panel.h"
 #include "app/panels/selection_chip.h"
 #include "app/panels/targets_panel.h"
-#include "tests/app/fake_teacher.h"
+#include "tests/app/panel_fixture.h"
 #include "widgets/head_heat_map.h"
 #include "widgets/metric_histogram.h"
 
 #include <QAction>
 #include <QClipboard>
 #include <QComboBox>
+#include <QDir>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStandardItemModel>
-#include <QStandardPaths>
 #include <QTableView>
+#include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
 #include <cmath>
@@ -38,12 +38,7 @@ class TestAppSelection : public QObject {
 
     std::unique_ptr<app::Session> m_session;
 
-    void adopt() {
-        m_session->adopt(fakeTeacher(), fakeProfile());
-        auto recipe = core::defaultRecipe("cpu", "naive");
-        recipe.keep = core::parseKeepRule("layers:0,1,2,4");
-        m_session->recipe()->load(recipe);
-    }
+    void adopt() { adoptFakes(*m_session); }
     app::SelectionModel* selection() { return m_session->selection(); }
     static void choose(QWidget& page, const char* combo, int index) { page.findChild<QComboBox*>(QString::fromLatin1(combo))->setCurrentIndex(index); }
     static bool offers(QWidget& page, int source) {
@@ -53,9 +48,7 @@ class TestAppSelection : public QObject {
 
 private Q_SLOTS:
     void initTestCase() {
-        QStandardPaths::setTestModeEnabled(true);
-        QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
-        QCoreApplication::setApplicationName(QStringLiteral("tst_app_selection"));
+        useTestSettings("tst_app_selection");
     }
     void init() {
         QSettings().clear();
@@ -136,6 +129,95 @@ private Q_SLOTS:
         s.closedForm()->adopt({{2, fit}});
         QCOMPARE(at(Metric::AlignmentError, Source::Student), 0.25);
         QVERIFY(app::metricMissing(s, Metric::AlignmentError, Source::Student).isEmpty());
+    }
+
+    void numbersOfTheStudent() {
+        adopt();
+        auto& s = *m_session;
+        const auto at = [&](Metric metric, Source source, int layer) { return app::metricValues(s, metric, source)[static_cast<std::size_t>(layer * kHeads + 1)]; };
+        for (const auto metric : {Metric::AlignedError, Metric::Beta, Metric::OutputGate, Metric::ValueScale}) {
+            QVERIFY(app::metricMissing(s, metric, Source::Teacher).contains(QStringLiteral("Only a student")));
+            QVERIFY(app::metricMissing(s, metric, Source::Student).contains(QStringLiteral("No student yet")));
+        }
+        core::StudentNumbers numbers;
+        numbers.layers[3].resize(kHeads);
+        numbers.layers[3][1] = {12, 0.25, 0.5, 2, 0.75, 0.5, 0.125};
+        s.studentNumbers()->adopt(numbers);
+        QCOMPARE(at(Metric::Beta, Source::Student, 3), 0.25);
+        QCOMPARE(at(Metric::OutputGate, Source::Student, 3), 0.5);
+        QCOMPARE(at(Metric::ValueScale, Source::Student, 3), 2.0);
+        QCOMPARE(at(Metric::AlignedError, Source::Student, 3), 0.125);
+        QCOMPARE(at(Metric::OutputAfter, Source::Student, 3), 0.75);
+        QCOMPARE(at(Metric::OutputAfter, Source::Difference, 3), 0.25); // on the run's windows, not against the profile's 0.125 * 14
+        QCOMPARE(at(Metric::OutputAfter, Source::Teacher, 3), 0.125 * 14);
+        QVERIFY(std::isnan(at(Metric::Beta, Source::Student, 2))); // stays softmax
+        QVERIFY(app::metricMissing(s, Metric::OutputAfter, Source::Difference).isEmpty());
+        app::HeadsPage page(m_session.get());
+        choose(page, "viewCombo", 1);
+        choose(page, "metricCombo", static_cast<int>(Metric::Beta));
+        auto* map = page.findChild<widgets::HeadHeatMap*>(QStringLiteral("singleMap"));
+        QVERIFY(!offers(page, 0) && offers(page, 1) && !offers(page, 2));
+        QVERIFY(map->value(3, 1) == 0.25 && std::isnan(map->value(0, 0)));
+    }
+
+    void aStudentIsMeasuredOnceAndBesideOtherWork() {
+        QTemporaryDir folder;
+        QVERIFY(QDir(folder.path()).mkpath(QStringLiteral("checkpoints")));
+        const auto write = [&](const char* bytes) {
+            QFile file(folder.filePath(QStringLiteral("checkpoints/student.safetensors")));
+            QVERIFY(file.open(QIODevice::WriteOnly) && file.write(bytes) > 0);
+        };
+        std::vector<app::Job> jobs;
+        bool busy = true;
+        app::StudentNumbersModel model([&](app::Job job) -> std::uint64_t {
+            if (busy)
+                return 0;
+            jobs.push_back(std::move(job));
+            return jobs.size();
+        });
+        using State = app::StudentNumbersModel::State;
+        QObject page;
+        model.want(&page, true);
+        model.show(folder.path(), QStringLiteral("hash")); // it has no student yet
+        QVERIFY(model.state() == State::None && !model.hasStudent());
+        write("one");
+        model.show(folder.path(), QStringLiteral("hash"));
+        QCOMPARE(model.state(), State::Measuring);
+        QTRY_COMPARE(model.state(), State::Waiting);
+        busy = false;
+        model.retry();
+        QTRY_COMPARE(jobs.size(), std::size_t(1));
+        QVERIFY(jobs[0].kind == app::JobKind::StudentNumbers && jobs[0].path == folder.path().toStdString());
+        app::JobResult result;
+        result.tag = 1;
+        result.error = core::Error{core::ErrorCode::Cancelled, "stopped", {}}; // a head was clicked
+        model.take(result);
+        QCOMPARE(model.state(), State::Waiting);
+        model.retry();
+        QTRY_COMPARE(jobs.size(), std::size_t(2));
+        result.tag = 2;
+        result.error.reset();
+        core::StudentNumbers numbers;
+        numbers.layers[1].resize(2);
+        numbers.layers[1][0].beta = 0.5;
+        result.studentNumbers = std::make_shared<const core::StudentNumbers>(numbers);
+        model.take(result);
+        QVERIFY(model.state() == State::Known && model.head(1, 0)->beta == 0.5 && !model.head(1, 2) && !model.head(0, 0));
+        model.show(folder.path(), QStringLiteral("hash")); // the same again
+        model.retry();
+        QTest::qWait(900);
+        QCOMPARE(jobs.size(), std::size_t(2));
+        model.show(folder.path(), QStringLiteral("another teacher"));
+        QVERIFY(!model.numbers() && model.state() == State::Measuring);
+        QTRY_COMPARE(jobs.size(), std::size_t(3));
+        result.tag = 3;
+        result.studentNumbers.reset();
+        result.error = core::Error{core::ErrorCode::Usage, "a run of another teacher", {}};
+        model.take(result);
+        QVERIFY(model.state() == State::Failed && model.stateText().contains(QStringLiteral("another teacher")));
+        model.want(&page, false);
+        model.show({}, QStringLiteral("hash"));
+        QCOMPARE(model.state(), State::None);
     }
 
     void whatHasNoNumbersIsNotOffered() {
@@ -288,6 +370,15 @@ private Q_SLOTS:
         QCOMPARE(step.takeFirst()[0].toString(), QStringLiteral("run"));
         Q_EMIT list->itemActivated(line(QStringLiteral("decoded weights")));
         QVERIFY(step.isEmpty()); // nothing to put right
+        recipe.targets = {{2, {{1, {}}}}}; // allowed, and nobody reads it: layer 2 stays softmax
+        recipe.targets[2][1].beta = 0.5;
+        recipe.align.batch = 8;
+        recipe.never = {3};
+        m_session->recipe()->load(recipe);
+        QVERIFY(m_session->recipe()->problems().empty());
+        QVERIFY(line(QStringLiteral("pins.never: layer 3 stays softmax, against layers:0,1,2,4")));
+        Q_EMIT list->itemActivated(line(QStringLiteral("targets.2: without effect on 1 head")));
+        QCOMPARE(step.takeFirst()[0].toString(), QStringLiteral("targets"));
     }
 
     void theKeyboardReachesEverything() {
