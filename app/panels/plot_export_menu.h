@@ -5,7 +5,7 @@
 #include <QPointer>
 
 namespace linnet::widgets {
-class PlotWidget;
+class ExportWidget;
 }
 
 namespace linnet::app {
@@ -16,15 +16,15 @@ class PlotExportMenu : public QMenu {
     Q_OBJECT
 public:
     PlotExportMenu(Session* session, QWidget* window);
-    widgets::PlotWidget* plot() const; // what it would export; nullptr: none is in view
+    widgets::ExportWidget* plot() const; // what it would export; nullptr: none is in view
 
 private:
     void refill();
-    void listen(widgets::PlotWidget* plot); // its answers to the status line
+    void listen(widgets::ExportWidget* plot); // its answers to the status line
     void answer(const QString& message, bool succeeded);
     Session* m_session;
     QWidget* m_window;
-    QPointer<widgets::PlotWidget> m_last;
+    QPointer<widgets::ExportWidget> m_last;
 };
 
 } // namespace linnet::app
