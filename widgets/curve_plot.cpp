@@ -16,13 +16,8 @@ CurvePlot::CurvePlot(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("No c
     p.setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
     p.setAutoAddPlottableToLegend(false);
     p.setNoAntialiasingOnDrag(true);
-    p.legend->setVisible(true);
-    p.legend->setRowSpacing(0);
-    p.legend->setMargins({6, 3, 6, 3});
-    p.axisRect()->insetLayout()->setInsetAlignment(0, Qt::AlignTop | Qt::AlignRight);
-    p.axisRect()->insetLayout()->setMargins({4, 4, 4, 4});
     p.addLayer("raw", p.layer("grid")); // every raw line lies behind every smoothed one
-    new PaintStep(p, "grid", [this](QCPPainter& painter) { paintMarks(painter); });
+    new PaintStep(p, "grid", [this](QCPPainter& painter) { paintLegend(painter), paintMarks(painter); });
     m_overlay = addBufferedLayer(p, "hover");
     new PaintStep(p, "hover", [this](QCPPainter& painter) { paintHover(painter); });
     p.installEventFilter(this);
@@ -40,11 +35,14 @@ CurvePlot::CurvePlot(QWidget* parent) : PlotWidget(parent), m_emptyText(tr("No c
             hoverAt(e->position());
     });
     connect(&p, &QCustomPlot::mousePress, this, [this] { setFocus(Qt::MouseFocusReason); });
-    connect(&p, &QCustomPlot::mouseDoubleClick, this, [this] { resetView(); });
+    connect(&p, &QCustomPlot::mouseDoubleClick, this, [this] { resetByUser(); });
     for (QCPAxis* axis : {p.xAxis, p.yAxis})
-        connect(axis, qOverload<const QCPRange&>(&QCPAxis::rangeChanged), this, [this] {
-            if (!m_refreshing)
-                schedule();
+        connect(axis, qOverload<const QCPRange&>(&QCPAxis::rangeChanged), this, [this, axis](const QCPRange& range) {
+            if (m_refreshing)
+                return;
+            schedule();
+            if (!m_setting && axis == plot().xAxis)
+                Q_EMIT xViewChangedByUser(range.lower, range.upper);
         });
     refresh();
     applyColors();
@@ -109,7 +107,6 @@ void CurvePlot::removeCurve(const QString& id) {
     Curve* curve = find(id);
     if (!curve)
         return;
-    plot().legend->clear(); // its entries point at the graphs
     plot().removeGraph(curve->raw);
     plot().removeGraph(curve->line);
     std::erase_if(m_curves, [curve](const auto& c) { return c.get() == curve; });
@@ -133,7 +130,6 @@ void CurvePlot::append(const QString& id, const std::vector<double>& x, const st
 }
 
 void CurvePlot::clear() {
-    plot().legend->clear();
     plot().clearGraphs();
     m_curves.clear();
     m_marks.clear();
@@ -172,7 +168,7 @@ void CurvePlot::setAxisLabels(const QString& x, const QString& y) {
 
 void CurvePlot::setTitle(const QString& title) {
     m_title = title;
-    plot().axisRect()->setMinimumMargins({15, title.isEmpty() ? 15 : fontMetrics().height() + 4, 15, 15}); // 15 is QCustomPlot's own
+    m_legendStale = true;
     schedule();
 }
 
@@ -216,12 +212,12 @@ void CurvePlot::setSmoothing(double weight) {
 
 void CurvePlot::setClipOutliers(bool clip) {
     m_clip = clip;
-    m_follows = true;
+    m_follows = m_legendStale = true;
     schedule();
 }
 
-void CurvePlot::addMark(double x, const QString& label) {
-    m_marks.push_back({x, label});
+void CurvePlot::addMark(double x, const QString& label, bool small) {
+    m_marks.push_back({x, label, small});
     schedule();
 }
 
@@ -238,10 +234,32 @@ void CurvePlot::setCursor(std::optional<double> x) {
 }
 
 void CurvePlot::setView(double xFrom, double xTo, double yFrom, double yTo) {
-    m_follows = false;
+    m_follows = m_fitsY = false;
+    m_setting = true;
     plot().xAxis->setRange(xFrom, xTo);
     plot().yAxis->setRange(yFrom, yTo);
+    m_setting = false;
     schedule();
+}
+
+void CurvePlot::setXView(double from, double to) {
+    m_follows = false;
+    m_fitsY = m_setting = true;
+    plot().xAxis->setRange(from, to);
+    m_setting = false;
+    schedule();
+}
+
+bool CurvePlot::reachesInto(double from, double to) const {
+    return std::any_of(m_curves.begin(), m_curves.end(), [&](const auto& curve) {
+        const auto& x = curve->series.x();
+        return curve->visible && !x.empty() && x.front() <= to && x.back() >= from;
+    });
+}
+
+void CurvePlot::resetByUser() {
+    resetView();
+    Q_EMIT viewResetByUser();
 }
 
 void CurvePlot::resetView() {
@@ -255,7 +273,7 @@ CurvePlot::View CurvePlot::view() const {
 }
 
 void CurvePlot::userMoved() {
-    m_follows = false;
+    m_follows = m_fitsY = false;
     endHover();
     Q_EMIT viewChangedByUser();
 }
@@ -265,17 +283,13 @@ void CurvePlot::userMoved() {
 void CurvePlot::keyPressEvent(QKeyEvent* event) {
     QCPAxis* x = plot().xAxis;
     const double width = x->range().size();
-    const auto moved = [&] {
-        userMoved();
-        schedule();
-    };
     switch (event->key()) {
     case Qt::Key_Left:
     case Qt::Key_Right: {
         const double direction = event->key() == Qt::Key_Left ? -1 : 1;
         if (event->modifiers() & Qt::ShiftModifier) {
-            x->moveRange(direction * width / 8);
-            return moved();
+            userMoved();
+            return x->moveRange(direction * width / 8);
         }
         const double at = std::clamp(m_cursor.value_or(x->range().center()) + direction * width / 100, x->range().lower, x->range().upper);
         setCursor(at);
@@ -285,9 +299,9 @@ void CurvePlot::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Plus:
     case Qt::Key_Equal:
     case Qt::Key_Minus:
-        x->scaleRange(event->key() == Qt::Key_Minus ? 1.25 : 0.8, m_cursor.value_or(x->range().center()));
-        return moved();
-    case Qt::Key_0: return resetView();
+        userMoved();
+        return x->scaleRange(event->key() == Qt::Key_Minus ? 1.25 : 0.8, m_cursor.value_or(x->range().center()));
+    case Qt::Key_0: return resetByUser();
     default: PlotWidget::keyPressEvent(event);
     }
 }

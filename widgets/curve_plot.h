@@ -14,6 +14,7 @@
 class QCPGraph;
 class QCPLayer;
 class QCPPainter;
+class QHelpEvent;
 class QMouseEvent;
 
 namespace linnet::widgets {
@@ -25,6 +26,7 @@ struct CurveLook {
     Marker marker = Marker::Disc; // on a few points of the line; on each where there are few
     bool smooth = true;           // false: drawn as measured, whatever the smoothing
     bool legend = true;
+    QString group; // what the name begins with, before ", ": the legend says it once for all curves of a run
 };
 
 struct CurveValue { // of the point nearest to a cursor
@@ -37,7 +39,6 @@ class CurvePlot : public PlotWidget {
     Q_OBJECT
 
 public:
-    static constexpr int kLegendEntries = 12;
     static constexpr size_t kPointsShown = 4000; // a curve with more points in view is drawn as its min/max envelope
 
     explicit CurvePlot(QWidget* parent = nullptr);
@@ -64,12 +65,15 @@ public:
     void setWholeX(bool whole); // ticks at whole numbers only: x counts things
     void setSmoothing(double weight); // 0..0.99; the raw line stays behind at a quarter of its strength
     void setClipOutliers(bool clip);  // y follows the 2 to 98 % quantiles of what is in view, and says so
-    void addMark(double x, const QString& label);
+    void addMark(double x, const QString& label, bool small = false); // small: a tick at the lower edge, without label; dense ones are thinned
     void clearMarks();
+    size_t markCount() const { return m_marks.size(); }
     void setCursor(std::optional<double> x); // one cursor shared by plots with the same x
     std::optional<double> cursor() const { return m_cursor; }
     std::vector<CurveValue> valuesAt(double x) const; // of the visible curves that reach over x
     void setView(double xFrom, double xTo, double yFrom, double yTo);
+    void setXView(double from, double to); // y fits what is in it
+    bool reachesInto(double from, double to) const; // a visible curve has points on both sides of it, or in it
     void resetView(); // follows the data again
     bool followsData() const { return m_follows; }
 
@@ -88,6 +92,8 @@ Q_SIGNALS:
     void hoverLeft();
     void cursorMoved(double x);
     void viewChangedByUser();
+    void xViewChangedByUser(double from, double to); // afterwards
+    void viewResetByUser();
 
 protected:
     void restyle() override;
@@ -102,6 +108,7 @@ private:
     struct Mark {
         double x;
         QString label;
+        bool small;
     };
     struct Hover {
         QString name;
@@ -110,6 +117,16 @@ private:
     };
 
     Curve* find(const QString& id) const;
+    struct LegendEntry {
+        QString text;
+        const Curve* curve = nullptr; // nullptr: the name of a run, or how many more there are
+        QRectF place{};
+    };
+    std::vector<LegendEntry> legendEntries() const;
+    std::vector<LegendEntry> flowLegend(double left, double right, int most) const;
+    int legendLines() const;
+    QString clippedNote() const;
+    void tellLegend(const QHelpEvent& event);
     void schedule();
     void refresh();
     void follow();
@@ -119,9 +136,11 @@ private:
     void style(Curve& curve) const;
     std::pair<double, double> quantiles(double from, double to) const;
     void userMoved();
+    void resetByUser();
     void rebuildLegend();
     void hoverAt(const QPointF& position);
     void endHover();
+    void paintLegend(QCPPainter& painter);
     void paintMarks(QCPPainter& painter) const;
     void paintHover(QCPPainter& painter) const;
 
@@ -132,8 +151,9 @@ private:
     QTimer m_timer;
     QElapsedTimer m_sinceRefresh;
     QString m_emptyText, m_title;
+    QFont m_small;
     double m_smoothing = 0;
-    bool m_log = false, m_clip = false, m_clipped = false, m_follows = true, m_refreshing = false, m_legendStale = false;
+    bool m_log = false, m_clip = false, m_clipped = false, m_follows = true, m_fitsY = false, m_setting = false, m_refreshing = false, m_legendStale = false;
     QCPLayer* m_overlay = nullptr;
 };
 

@@ -50,10 +50,14 @@ void CurvePlot::refresh() {
         else
             plot().xAxis->setRange(from < to ? from : from - 0.5, from < to ? to : to + 0.5);
     }
+    for (QCPAxis* axis : {plot().xAxis, plot().yAxis}) { // numbers of no curve would say nothing
+        axis->setTicks(!m_curves.empty());
+        axis->setTickLabels(!m_curves.empty());
+    }
     const QCPRange shown = plot().xAxis->range();
     for (const auto& curve : m_curves)
         fill(*curve, shown.lower, shown.upper);
-    if (m_follows)
+    if (m_follows || m_fitsY)
         follow();
     if (m_legendStale)
         rebuildLegend();

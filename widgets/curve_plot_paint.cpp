@@ -1,13 +1,14 @@
-// What CurvePlot paints beside the curves: legend, marks, hover and cursor; and its export.
+// What CurvePlot paints beside the curves: marks, hover and cursor; and its export.
 #include "widgets/curve_plot_p.h"
 
+#include <QHelpEvent>
 #include <algorithm>
 #include <cmath>
 
 namespace linnet::widgets {
 namespace {
 
-constexpr int kLeastForLegend = 160; // pixels; a lower plot would be covered
+constexpr double kTick = 7, kLeastBetweenTicks = 5; // pixels
 constexpr double kRawOpacity = 0.25;
 constexpr double kHoverReach = 48; // pixels from the pointer to the nearest point
 
@@ -18,45 +19,9 @@ QColor fadedInto(const QColor& color, const QColor& paper) {
     return QColor::fromRgbF(mix(color.redF(), paper.redF()), mix(color.greenF(), paper.greenF()), mix(color.blueF(), paper.blueF()));
 }
 
-void CurvePlot::rebuildLegend() {
-    m_legendStale = false;
-    QCPLegend* legend = plot().legend;
-    legend->clear();
-    legend->simplify();
-    const QFontMetrics metrics(legend->font());
-    const int fitting = height() / 3 / (metrics.height() + 2);
-    std::vector<Curve*> shown;
-    for (const auto& curve : m_curves)
-        if (curve->visible && curve->look.legend)
-            shown.push_back(curve.get());
-    const size_t most = size_t(std::clamp(fitting, 1, kLegendEntries));
-    const size_t listed = shown.size() <= most ? shown.size() : most;
-    for (size_t i = 0; i < listed; ++i) {
-        shown[i]->line->setName(metrics.elidedText(shown[i]->name, Qt::ElideMiddle, std::max(60, width() / 3)));
-        legend->addItem(new QCPPlottableLegendItem(legend, shown[i]->line));
-    }
-    if (listed < shown.size()) {
-        auto* more = new QCPTextElement(&plot(), tr("… and %1 more").arg(shown.size() - listed), legend->font());
-        more->setTextColor(colors().text);
-        more->setTextFlags(Qt::AlignLeft | Qt::AlignVCenter);
-        more->setMargins({});
-        more->setLayer(legend->layer());
-        legend->addElement(more);
-    }
-    legend->setVisible(!shown.empty() && height() >= kLeastForLegend);
-}
-
 void CurvePlot::restyle() {
-    QCPLegend* legend = plot().legend;
-    QColor glass = colors().background;
-    glass.setAlpha(205);
-    legend->setBrush(glass);
-    legend->setBorderPen(QPen(colors().grid));
-    QFont small = font();
-    small.setPointSizeF(std::max(7.0, font().pointSizeF() - 1));
-    legend->setFont(small);
-    legend->setTextColor(colors().text);
-    legend->setIconSize(18, 8);
+    m_small = font();
+    m_small.setPointSizeF(std::max(7.0, font().pointSizeF() - 1));
     for (const auto& curve : m_curves)
         style(*curve);
     rebuildLegend();
@@ -65,6 +30,8 @@ void CurvePlot::restyle() {
 bool CurvePlot::eventFilter(QObject* watched, QEvent* event) {
     if (event->type() == QEvent::Leave)
         endHover();
+    if (event->type() == QEvent::ToolTip)
+        tellLegend(*static_cast<QHelpEvent*>(event));
     return PlotWidget::eventFilter(watched, event);
 }
 
@@ -111,21 +78,30 @@ void CurvePlot::hoverAt(const QPointF& position) {
 
 void CurvePlot::paintMarks(QCPPainter& painter) const {
     const QRectF area(plot().axisRect()->rect());
-    painter.setFont(plot().legend->font());
+    painter.setFont(m_small);
     const QFontMetrics metrics(painter.font());
     if (m_curves.empty()) {
         painter.setPen(colors().axis);
         painter.drawText(area.adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, m_emptyText);
     }
-    const QString note = m_clipped && !m_curves.empty() ? tr("outliers clipped") : QString();
-    painter.setPen(colors().text);
-    const QRectF above(area.left(), 1, area.width(), area.top() - 1);
-    painter.drawText(above, Qt::AlignLeft | Qt::AlignVCenter, m_title);
-    painter.drawText(above, Qt::AlignRight | Qt::AlignVCenter, note);
+    const auto shown = plot().xAxis->range();
+    if (!m_curves.empty() && !m_follows && !reachesInto(shown.lower, shown.upper)) {
+        painter.setPen(colors().axis);
+        painter.drawText(area.adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, tr("Nothing lies in this range. A double click shows all."));
+    }
+    painter.setPen(QPen(colors().axis, 1.4));
+    double last = -kLeastBetweenTicks;
+    for (const Mark& mark : m_marks) {
+        const double x = plot().xAxis->coordToPixel(mark.x);
+        if (!mark.small || x < area.left() || x > area.right() || std::abs(x - last) < kLeastBetweenTicks)
+            continue;
+        painter.drawLine(QPointF(x, area.bottom() - kTick), QPointF(x, area.bottom()));
+        last = x;
+    }
     double freeFrom = area.left(); // labels that would overlap stay away, their lines remain
     for (const Mark& mark : m_marks) {
         const double x = plot().xAxis->coordToPixel(mark.x);
-        if (x < area.left() || x > area.right())
+        if (mark.small || x < area.left() || x > area.right())
             continue;
         painter.setPen(QPen(colors().axis, 1, Qt::DashLine));
         painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
@@ -160,7 +136,7 @@ void CurvePlot::paintHover(QCPPainter& painter) const {
     painter.setPen(QPen(colors().background, 1.5));
     painter.setBrush(m_hover->color);
     painter.drawEllipse(point, 4.5, 4.5);
-    painter.setFont(plot().legend->font());
+    painter.setFont(m_small);
     const QFontMetrics metrics(painter.font());
     QStringList lines{metrics.elidedText(m_hover->name, Qt::ElideMiddle, int(area.width() * 0.6)),
                       (plot().xAxis->label().isEmpty() ? tr("x") : plot().xAxis->label()) + ' ' + readout(m_hover->x) + ": " +

@@ -1,6 +1,7 @@
 #include "widgets/metric_histogram.h"
 
 #include "widgets/plot_paint.h"
+#include "widgets/plurals.h"
 
 #include <QToolTip>
 #include <algorithm>

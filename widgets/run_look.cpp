@@ -6,17 +6,28 @@
 
 namespace linnet::widgets {
 
+namespace {
+
+RunColors chosenColors = RunColors::OkabeIto;
+
+} // namespace
+
+void setRunColors(RunColors set) { chosenColors = set; }
+
+RunColors runColors() { return chosenColors; }
+
 RunLook runLook(int look) {
     static constexpr Marker markers[] = {Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond};
     look = ((look % kRunLooks) + kRunLooks) % kRunLooks;
-    return {runColor(look), runPenStyle(look), markers[look / kRunColorCount]};
+    return {runColor(look, chosenColors), runPenStyle(look), markers[look / kRunColorCount]};
 }
 
 QString runColorName(int look) {
-    static const char* const names[kRunColorCount] = {QT_TRANSLATE_NOOP("RunLook", "blue"),     QT_TRANSLATE_NOOP("RunLook", "orange"),
-                                                      QT_TRANSLATE_NOOP("RunLook", "green"),    QT_TRANSLATE_NOOP("RunLook", "pink"),
-                                                      QT_TRANSLATE_NOOP("RunLook", "sky blue"), QT_TRANSLATE_NOOP("RunLook", "vermilion"),
-                                                      QT_TRANSLATE_NOOP("RunLook", "yellow"),   QT_TRANSLATE_NOOP("RunLook", "grey")};
+    static const char* const okabeIto[kRunColorCount] = {QT_TRANSLATE_NOOP("RunLook", "blue"),     QT_TRANSLATE_NOOP("RunLook", "orange"),    QT_TRANSLATE_NOOP("RunLook", "green"),  QT_TRANSLATE_NOOP("RunLook", "pink"),
+                                                         QT_TRANSLATE_NOOP("RunLook", "sky blue"), QT_TRANSLATE_NOOP("RunLook", "vermilion"), QT_TRANSLATE_NOOP("RunLook", "yellow"), QT_TRANSLATE_NOOP("RunLook", "grey")};
+    static const char* const tol[kRunColorCount] = {QT_TRANSLATE_NOOP("RunLook", "blue"), QT_TRANSLATE_NOOP("RunLook", "light red"), QT_TRANSLATE_NOOP("RunLook", "green"),    QT_TRANSLATE_NOOP("RunLook", "yellow"),
+                                                    QT_TRANSLATE_NOOP("RunLook", "cyan"), QT_TRANSLATE_NOOP("RunLook", "purple"),    QT_TRANSLATE_NOOP("RunLook", "dark red"), QT_TRANSLATE_NOOP("RunLook", "grey")};
+    const auto& names = chosenColors == RunColors::Tol ? tol : okabeIto;
     return QCoreApplication::translate("RunLook", names[((look % kRunColorCount) + kRunColorCount) % kRunColorCount]);
 }
 

@@ -18,8 +18,10 @@ struct RunLook {
     Marker marker = Marker::Disc;
 };
 constexpr int kRunLooks = kRunColorCount * 4; // colour = look % 8; line style and marker = look / 8
-RunLook runLook(int look);
+RunLook runLook(int look);      // in the colours of the set that was chosen last
 QString runColorName(int look); // "blue": for menus and screen readers
+void setRunColors(RunColors set); // of all runs; line and marker of a look stay
+RunColors runColors();
 
 void paintMarker(QPainter& painter, Marker marker, QPointF centre, double size); // in the painter's pen and brush
 QPixmap lookSwatch(const RunLook& look, QSize size, double pixelRatio); // a piece of its line with its marker on it

@@ -3,13 +3,15 @@
 #include "widgets/theme.h"
 
 #include <QAbstractButton>
+#include <QEvent>
 #include <QPainter>
 #include <QVBoxLayout>
+#include <algorithm>
 
 namespace linnet::widgets {
 namespace {
 
-constexpr int kDot = 20, kPadding = 6;
+constexpr int kDot = 16, kPadding = 5, kGap = 8; // pixels
 
 QString stateName(StepState state) {
     switch (state) {
@@ -42,12 +44,17 @@ public:
         update();
     }
 
+    void setNameWidth(int width) {
+        m_nameWidth = width;
+        update();
+    }
+
     void setCurrent(bool current) {
         m_current = current;
         update();
     }
 
-    QSize sizeHint() const override { return {150, 2 * fontMetrics().height() + 2 * kPadding}; }
+    QSize sizeHint() const override { return {150, std::max(fontMetrics().height(), kDot) + 2 * kPadding}; }
     QSize minimumSizeHint() const override { return {kDot + 60, sizeHint().height()}; }
 
 protected:
@@ -61,18 +68,17 @@ protected:
         if (m_current)
             painter.fillRect(QRect(0, 0, 3, height()), palette().color(QPalette::Highlight));
         paintDot(painter);
-        const int left = kPadding + 4 + kDot + 8, width = this->width() - left - kPadding, line = fontMetrics().height();
+        const int left = kPadding + 4 + kDot + kGap, width = this->width() - left - kPadding, nameWidth = std::min(m_nameWidth, width);
         QFont name = font();
         name.setBold(m_current);
         painter.setFont(name);
         painter.setPen(palette().color(QPalette::WindowText));
         const QString reason = m_step.reason.isEmpty() ? stateName(m_step.state) : m_step.reason;
-        painter.drawText(QRect(left, kPadding, width, line), Qt::AlignLeft | Qt::AlignVCenter,
-                         QFontMetrics(name).elidedText(m_step.name, Qt::ElideRight, width));
+        painter.drawText(QRect(left, 0, nameWidth, height()), Qt::AlignLeft | Qt::AlignVCenter, QFontMetrics(name).elidedText(m_step.name, Qt::ElideRight, nameWidth));
         painter.setFont(font());
         painter.setPen(reasonColor());
-        painter.drawText(QRect(left, kPadding + line, width, line), Qt::AlignLeft | Qt::AlignVCenter,
-                         fontMetrics().elidedText(reason, Qt::ElideRight, width));
+        const int room = width - nameWidth - kGap;
+        painter.drawText(QRect(left + nameWidth + kGap, 0, room, height()), Qt::AlignLeft | Qt::AlignVCenter, fontMetrics().elidedText(reason, Qt::ElideRight, room));
         if (hasFocus()) {
             painter.setBrush(Qt::NoBrush);
             painter.setPen(QPen(palette().color(QPalette::Highlight), 1, Qt::DotLine));
@@ -136,6 +142,7 @@ private:
 
     Step m_step;
     int m_number;
+    int m_nameWidth = 0; // of the widest of the rail: the reasons stand below each other
     bool m_last, m_current = false;
 };
 
@@ -158,6 +165,23 @@ void StepRail::setSteps(const QList<Step>& steps) {
         row->show();
         m_rows << row;
     }
+    fitNames();
+}
+
+void StepRail::fitNames() {
+    QFont bold = font(); // as the current one is written
+    bold.setBold(true);
+    int widest = 0;
+    for (const auto& step : m_steps)
+        widest = std::max(widest, QFontMetrics(bold).horizontalAdvance(step.name));
+    for (auto* row : m_rows)
+        row->setNameWidth(widest);
+}
+
+void StepRail::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::FontChange)
+        fitNames();
 }
 
 void StepRail::setStep(const QString& id, StepState state, const QString& reason) {

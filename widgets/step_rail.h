@@ -1,4 +1,4 @@
-// The steps of the work from top to bottom, each with its state and the reason for it. A guide, not a wizard: every step can
+// The steps of the work from top to bottom, a line each, with its state and the reason for it. A guide, not a wizard: every step can
 // be clicked at any time.
 #pragma once
 
@@ -34,7 +34,11 @@ public:
 Q_SIGNALS:
     void stepClicked(const QString& id);
 
+protected:
+    void changeEvent(QEvent* event) override;
+
 private:
+    void fitNames();
     QList<Step> m_steps;
     QList<StepRow*> m_rows;
 };

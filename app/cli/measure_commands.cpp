@@ -3,6 +3,7 @@
 #include "core/base/files.h"
 #include "core/convert/convert.h"
 #include "core/convert/bench.h"
+#include "core/convert/slice_windows.h"
 #include "core/model/diagnose.h"
 
 #include <sstream>
@@ -16,20 +17,28 @@ struct DataArguments {
     std::string model;
     std::vector<std::string> text{"default"};
     std::int64_t tokens = 0, seqLen = 0;
+    std::string slice; // of a run's samples.safetensors
+    CLI::Option *tokensOption = nullptr, *seqLenOption = nullptr, *sliceOption = nullptr;
 };
 
-std::shared_ptr<DataArguments> addData(CLI::App& command, std::int64_t seqLen, std::int64_t tokens) {
+std::shared_ptr<DataArguments> addData(CLI::App& command, std::int64_t seqLen, std::int64_t tokens, const std::string& slice) {
     auto a = std::make_shared<DataArguments>();
     a->seqLen = seqLen;
     a->tokens = tokens;
+    a->slice = slice;
     command.add_option("MODEL", a->model)->required();
-    command.add_option("--data", a->text, ".txt or .jsonl files, folders of them, default, or self:N")->capture_default_str();
-    command.add_option("--tokens", a->tokens, "use the first N tokens (whole windows); 0 = all")->check(CLI::NonNegativeNumber)->capture_default_str();
-    command.add_option("--seq-len", a->seqLen, "tokens of one window")->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20))->capture_default_str();
+    command.add_option("--data", a->text, ".txt or .jsonl files, folders of them, default, self:N, or a run's samples.safetensors")->capture_default_str();
+    a->tokensOption = command.add_option("--tokens", a->tokens, "use the first N tokens (whole windows); 0 = all")->check(CLI::NonNegativeNumber)->capture_default_str();
+    a->seqLenOption = command.add_option("--seq-len", a->seqLen, "tokens of one window (of samples.safetensors: its own)")->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20))->capture_default_str();
+    a->sliceOption = command.add_option("--slice", a->slice, "which tensor of samples.safetensors")->check(CLI::IsMember({"calibration", "selection", "evaluation", "training"}))->capture_default_str();
     return a;
 }
 
 TokenWindows windows(Cli& cli, const Model& model, const DataArguments& a) {
+    if (namesSlices(a.text)) // cut already: the defaults of text don't hold
+        return windowsOfSlice(model, a.text.front(), a.slice, a.seqLenOption->count() > 0 ? a.seqLen : 0, a.tokensOption->count() > 0 ? a.tokens : 0);
+    if (a.sliceOption->count() > 0)
+        fail(ErrorCode::Usage, "--slice: goes with --data RUN/samples.safetensors only", {{"option", "--slice"}});
     return windowsOf(model, a.text, a.seqLen, a.tokens, cli.options.seed, cli.console.control());
 }
 
@@ -43,6 +52,10 @@ void profile(Cli& cli, const DataArguments& a, const std::string& out) {
         writeFileAtomically(out, json.dump() + "\n");
     std::vector<std::vector<std::string>> rows{{"layer", "distance", "no sink", "entropy", "sink", "RMS pre-o"}};
     for (std::size_t l = 0; l < measured.layers.size(); ++l) {
+        if (measured.layers[l].empty()) { // converted
+            rows.push_back({std::to_string(l), "-", "-", "-", "-", "-"});
+            continue;
+        }
         double sums[5] = {};
         for (const auto& h : measured.layers[l]) {
             const double values[5] = {h.distance.mean, h.distanceNoSink.mean, h.entropy.mean, h.sinkMass, h.rmsPreO};
@@ -67,6 +80,8 @@ void evaluate(Cli& cli, const DataArguments& a, const std::string& teacherName, 
     if (convention == "word") {
         if (a.tokens != 0)
             fail(ErrorCode::Usage, "--tokens goes with --convention chunked only", {{"option", "--tokens"}});
+        if (namesSlices(a.text))
+            fail(ErrorCode::Usage, "--data " + a.text.front() + " goes with --convention chunked only: words are counted in text", {{"option", "--data"}});
         if (teacher)
             fail(ErrorCode::Usage, "--teacher goes with --convention chunked only", {{"option", "--teacher"}});
         measured = orFail(evaluateWord(*model, readDocuments(resolveText(a.text)), a.seqLen, cli.console.control()));
@@ -123,15 +138,16 @@ void addMeasureCommands(Cli& cli, CLI::App& app) {
         auto a = std::make_shared<std::shared_ptr<DataArguments>>();
         auto out = std::make_shared<std::string>();
         auto* c = cli.add(app, "profile", "per-head statistics of a teacher's attention", [&cli, a, out] { profile(cli, **a, *out); });
-        *a = addData(*c, 512, 16384);
+        *a = addData(*c, 512, 16384, "calibration");
         c->add_option("--out", *out, "JSON file to write");
+        cli.addTeacher(*c);
     }
     {
         auto a = std::make_shared<std::shared_ptr<DataArguments>>();
         auto teacher = std::make_shared<std::string>(), convention = std::make_shared<std::string>("chunked");
         auto* c = cli.add(app, "eval", "perplexity, KL to a teacher, top-1 agreement", [&cli, a, teacher, convention] { evaluate(cli, **a, *teacher, *convention); });
-        *a = addData(*c, 512, 0);
-        c->add_option("--teacher", *teacher, "compare with this model");
+        *a = addData(*c, 512, 0, "evaluation");
+        c->add_option("--teacher", *teacher, "compare with this model; also an adapter's teacher")->each([](const std::string& name) { namedTeacher(name); });
         c->add_option("--convention", *convention)->check(CLI::IsMember({"chunked", "word"}))->capture_default_str();
     }
     {

@@ -2,6 +2,7 @@
 
 #include "app/models/session.h"
 #include "core/model/diagnose.h"
+#include "widgets/plurals.h"
 
 #include <QCoreApplication>
 #include <QLocale>
@@ -10,8 +11,8 @@
 namespace linnet::app {
 namespace {
 
-QString tr(const char* what) {
-    return QCoreApplication::translate("linnet::app::JobTimings", what);
+QString tr(const char* what, const char* comment = nullptr, int count = -1) {
+    return QCoreApplication::translate("linnet::app::JobTimings", what, comment, count);
 }
 
 QString evaluated(const std::string& name) {
@@ -35,7 +36,7 @@ TimingRow stageRow(const core::StageReport& stage) {
         row.perStep = stage.seconds * 1e3 / static_cast<double>(stage.steps);
     row.tokensPerSecond = rate(stage.tokens, stage.seconds);
     if (stage.steps > 0)
-        row.note = tr("%1 steps").arg(stage.steps);
+        row.note = tr("%n step(s)", nullptr, static_cast<int>(stage.steps));
     return row;
 }
 
@@ -76,7 +77,7 @@ TimingTable runTable(const RunEntry& run) {
         row.what = tr("evaluation: %1").arg(evaluated(name));
         row.milliseconds = evaluation.seconds * 1e3;
         row.tokensPerSecond = rate(evaluation.tokens, evaluation.seconds);
-        row.note = tr("%1 tokens scored").arg(evaluation.tokens);
+        row.note = tr("%n token(s) scored", nullptr, static_cast<int>(evaluation.tokens));
         table.rows.push_back(row);
     }
     return table;
@@ -100,7 +101,7 @@ TimingTable generationTable(Session& session) {
             row.what = tr("%1: token by token").arg(name);
             row.perStep = 1e3 / side.tokensPerSecond;
             row.tokensPerSecond = side.tokensPerSecond;
-            row.note = tr("%1 tokens").arg(side.tokens.size());
+            row.note = tr("%n token(s)", nullptr, static_cast<int>(side.tokens.size()));
             if (index == kTeacher && session.teacher() && session.teacher()->weightBytes > 0) { // a token reads every weight once
                 row.gigabytesPerSecond = static_cast<double>(session.teacher()->weightBytes) * side.tokensPerSecond / 1e9;
                 row.note += tr("; GB/s of the weights alone");

@@ -48,6 +48,20 @@ QString RunText::position(const core::MetricRow& row, const std::optional<core::
     return text + (steps > 0 ? tr(", step %1 of %2").arg(std::min(done, steps)).arg(steps) : tr(", step %1").arg(done));
 }
 
+QString RunText::shortProgress(const RunEntry& run) {
+    const auto* last = run.metrics.empty() ? (run.disk.lastMetric ? &*run.disk.lastMetric : nullptr) : &run.metrics.back();
+    if (run.state == QLatin1String("done"))
+        return tr("%1 %").arg(100);
+    if (run.isOurs() && !run.progress.isEmpty()) {
+        const auto stage = run.progress.section(QLatin1Char(','), 0, 0);
+        return run.fraction >= 0 ? tr("%1 %2 %").arg(stage).arg(static_cast<int>(100 * run.fraction)) : stage;
+    }
+    if (!last)
+        return run.hasBegun() && !run.disk.stage.empty() ? stage(run.disk.stage) : QStringLiteral("–");
+    const auto steps = stepsOf(*last, run.recipe), done = last->step + (last->stage == "drift" ? 0 : 1);
+    return steps > 0 ? tr("%1 %2/%3").arg(stage(last->stage)).arg(std::min(done, steps)).arg(steps) : stage(last->stage);
+}
+
 QString RunText::duration(double seconds) {
     if (!(seconds > 0))
         return QStringLiteral("–");

@@ -22,6 +22,7 @@ struct RunEntry {
     QString hash;                       // of the recipe, ""
     core::RunOnDisk disk;               // as last looked at
     QString progress;                   // "align: layer 3, step 12 of 300": of the running job
+    double fraction = -1;               // of its stage; -1: not known
     QString failure;                    // why it failed
     int look = 0;                       // its colour, line style and marker for life (widgets/run_look.h)
     bool shown = false;                 // drawn in Curves
@@ -43,6 +44,8 @@ public:
     static QString detail(const RunEntry& run, int place = 0, bool held = false);
     static QString stage(const std::string& stage);
     static QString position(const core::MetricRow& row, const std::optional<core::Recipe>& recipe); // "alignment, layer 3, step 12 of 300"
+    // In few words, for a column: "alignment 43 %", "step 412 of 3000"; a dash where it has yet to begin.
+    static QString shortProgress(const RunEntry& run);
     static QString duration(double seconds); // "3 min 12 s"; a dash for none
     static QString number(double value, int decimals = 4); // a dash for what was not measured
 };

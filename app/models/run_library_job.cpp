@@ -18,12 +18,13 @@ void RunLibrary::jobStopping() {
         setState(m_running, QStringLiteral("stopping"));
 }
 
-void RunLibrary::jobProgress(const QString& text) {
+void RunLibrary::jobProgress(const QString& text, double fraction) {
     if (!m_running)
         return;
     if (m_running->state == QLatin1String("pausing"))
         m_pausing.start(); // it still moves
     m_running->progress = text;
+    m_running->fraction = fraction;
     Q_EMIT progressed(m_running->folder);
 }
 

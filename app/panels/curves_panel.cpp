@@ -3,6 +3,7 @@
 #include "app/models/session.h"
 #include "widgets/color_range.h"
 #include "widgets/curve_plot.h"
+#include "widgets/run_look.h"
 
 #include <QCheckBox>
 #include <QComboBox>
@@ -25,6 +26,7 @@ namespace linnet::app {
 namespace {
 
 constexpr int kNewMs = 100, kValuesMs = 40; // redrawn at most so often
+constexpr int kSavesMs = 5000;               // checkpoints of a run that goes on are looked for so often
 constexpr CurveQuantity kQuantities[] = {CurveQuantity::Loss, CurveQuantity::RelativeLoss, CurveQuantity::LearningRate, CurveQuantity::GradientNorm, CurveQuantity::TokensPerSecond};
 
 } // namespace
@@ -39,6 +41,10 @@ CurvesPanel::CurvesPanel(Session* session, QWidget* parent) : QWidget(parent), m
     m_newTimer.setSingleShot(true);
     m_newTimer.setInterval(kNewMs);
     connect(&m_newTimer, &QTimer::timeout, this, &CurvesPanel::drawNew);
+    m_workTimer.setSingleShot(true);
+    m_workTimer.setInterval(0);
+    connect(&m_workTimer, &QTimer::timeout, this, &CurvesPanel::work);
+    m_clock.start();
     m_valuesTimer.setSingleShot(true);
     m_valuesTimer.setInterval(kValuesMs);
     connect(&m_valuesTimer, &QTimer::timeout, this, &CurvesPanel::fillValues);
@@ -46,8 +52,11 @@ CurvesPanel::CurvesPanel(Session* session, QWidget* parent) : QWidget(parent), m
     connect(library, &RunLibrary::changed, this, &CurvesPanel::collect);
     connect(library, &RunLibrary::metricsAppended, this, &CurvesPanel::metricsCame);
     connect(library, &RunLibrary::metricsReplaced, this, [this](const QString& folder) {
-        if (m_runs.erase(folder) > 0)
+        if (m_runs.contains(folder)) {
+            m_work.clear(); // it may speak of that run
+            m_runs.erase(folder);
             m_drawn.clear();
+        }
         collect();
     });
     connect(session, &Session::stageStarted, this, &CurvesPanel::showStage);
@@ -58,10 +67,7 @@ CurvesPanel::CurvesPanel(Session* session, QWidget* parent) : QWidget(parent), m
             showPlots();
         }
     });
-    connect(session->selection(), &SelectionModel::changed, this, [this] { // its layers are drawn by themselves
-        if (!m_runs.empty())
-            rebuild(true);
-    });
+    connect(session->selection(), &SelectionModel::changed, this, &CurvesPanel::redrawPinned); // its layers are drawn by themselves
     applyLooks();
     collect();
     rebuild(false); // also without a run
@@ -121,7 +127,7 @@ void CurvesPanel::collect() {
     auto drawn = library->drawn();
     if (const auto current = m_session->currentRun(); current && !drawn.contains(current) && current->hasBegun())
         drawn.append(current);
-    QString key;
+    QString key = QString::number(static_cast<int>(widgets::runColors()));
     for (const auto& run : drawn)
         key += QStringLiteral("%1|%2|%3|%4;").arg(run->folder, run->name).arg(run->look).arg(run->folder == library->baseline());
     if (key == m_drawn)
@@ -135,12 +141,13 @@ void CurvesPanel::collect() {
         } else {
             made = std::make_unique<DrawnRun>();
             made->entry = run;
-            for (auto* stage : {&made->align, &made->drift, &made->distill})
-                stage->add(run->metrics);
+            made->known = run->metrics.size();
         }
         made->baseline = run->folder == library->baseline();
         askFits(*made);
+        askSaves(*made);
     }
+    m_work.clear();
     m_runs = std::move(runs);
     m_new.clear();
     rebuild(true);
@@ -163,12 +170,41 @@ void CurvesPanel::askFits(DrawnRun& run) { // of the current run the session kno
     });
 }
 
+void CurvesPanel::askSaves(DrawnRun& run) {
+    const bool goesOn = run.entry->isOurs() || run.entry->state == QLatin1String("elsewhere");
+    if (goesOn ? run.savesAsked >= 0 && m_clock.elapsed() - run.savesAsked < kSavesMs : std::exchange(run.savesWhole, true))
+        return;
+    run.savesAsked = m_clock.elapsed();
+    run.savesWhole = !goesOn;
+    QThreadPool::globalInstance()->start([panel = QPointer(this), folder = run.entry->folder] {
+        auto saves = std::make_shared<std::vector<core::SavePoint>>(core::readSavePoints(folder.toStdString()));
+        QMetaObject::invokeMethod(QCoreApplication::instance(), [panel, folder, saves] {
+            if (!panel || !panel->m_runs.contains(folder) || panel->m_runs[folder]->saves.size() == saves->size())
+                return;
+            panel->m_runs[folder]->saves = std::move(*saves);
+            panel->drawMarks();
+        });
+    });
+}
+
 void CurvesPanel::metricsCame(const QString& folder, const std::vector<core::MetricRow>& rows) {
     const auto run = m_runs.find(folder);
     if (run == m_runs.end())
         return;
+    auto& drawn = *run->second;
+    const auto before = std::exchange(drawn.known, drawn.entry->metrics.size());
+    if (drawn.added < before) { // being read: they stand at the end of what is left
+        if (drawn.known != before + rows.size()) { // a resumed run went back
+            drawn.added = 0;
+            for (auto* stage : drawn.stages())
+                stage->clear();
+            rebuild(true);
+        }
+        return;
+    }
+    drawn.added = drawn.known;
     std::int64_t first = -1;
-    for (auto* stage : {&run->second->align, &run->second->drift, &run->second->distill})
+    for (auto* stage : drawn.stages())
         if (const auto from = stage->add(rows); from >= 0)
             first = first < 0 ? from : std::min(first, from);
     if (first < 0)
@@ -187,6 +223,8 @@ void CurvesPanel::showEvent(QShowEvent* event) {
 void CurvesPanel::drawNew() {
     if (!isVisible())
         return; // when it is shown
+    if (!m_work.empty())
+        return m_newTimer.start(); // after what came before
     for (const auto& [folder, from] : m_new)
         if (const auto run = m_runs.find(folder); run != m_runs.end())
             drawRun(*run->second, run->second->align.layers().size() == kFewLayers + 1 ? 0 : from); // here lines become percentiles
@@ -194,63 +232,6 @@ void CurvesPanel::drawNew() {
     drawMarks();
     showPlots();
     m_valuesTimer.start();
-}
-
-void CurvesPanel::rebuild(bool keepViews) { // where a person has zoomed to
-    std::optional<widgets::CurvePlot::View> views[Stages];
-    for (int stage = 0; stage < Stages; ++stage) {
-        if (keepViews && !m_plots[stage]->followsData())
-            views[stage] = m_plots[stage]->view();
-        m_plots[stage]->clear();
-        const auto quantity = m_quantity->currentIndex() == 0 ? tr("loss") : m_quantity->currentText();
-        m_plots[stage]->setAxisLabels(overLayers(stage) ? tr("layer") : m_axis->currentText(), stage == Calibration ? tr("residual") : stage == Drift ? tr("loss") : quantity);
-    }
-    for (const auto& [folder, run] : m_runs)
-        if (run->entry != m_session->currentRun())
-            drawRun(*run, 0);
-    for (const auto& [folder, run] : m_runs) // above the others
-        if (run->entry == m_session->currentRun())
-            drawRun(*run, 0);
-    for (int stage = 0; stage < Stages; ++stage)
-        if (const auto& view = views[stage])
-            m_plots[stage]->setView(view->xFrom, view->xTo, view->yFrom, view->yTo);
-    drawMarks();
-    showPlots();
-    m_valuesTimer.start();
-}
-
-void CurvesPanel::drawRun(const DrawnRun& run, std::int64_t fromStep) {
-    if (fromStep == 0 && run.align.layers().size() == kFewLayers + 1)
-        for (const auto layer : run.align.layers())
-            for (int heldOut = 0; heldOut < 2; ++heldOut)
-                m_plots[Align]->removeCurve(run.entry->folder + QStringLiteral("|%1|%2").arg(layer).arg(heldOut));
-    const auto with = options();
-    drawCalibration(*m_plots[Calibration], run);
-    drawSteps(*m_plots[Align], run, run.align, with, fromStep);
-    drawDrift(*m_plots[Drift], run);
-    drawSteps(*m_plots[Distill], run, run.distill, with, fromStep);
-}
-
-// Of the chosen run: where its checkpoint lies, and over time where its stages begin.
-void CurvesPanel::drawMarks() {
-    for (auto* plot : m_plots)
-        plot->clearMarks();
-    const auto current = m_session->currentRun();
-    const auto found = current ? m_runs.find(current->folder) : m_runs.end();
-    if (found == m_runs.end())
-        return;
-    const auto& run = *found->second;
-    const auto axis = options().axis;
-    const std::tuple<int, const StageCurves*, QString> stages[] = {{Align, &run.align, tr("alignment")}, {Drift, &run.drift, tr("drift")}, {Distill, &run.distill, tr("distillation")}};
-    for (const auto& [stage, curves, name] : stages) {
-        if (axis == CurveAxis::Time)
-            if (const auto begin = curves->positionOfStep(0, axis))
-                for (auto* plot : {m_plots[Align], m_plots[Distill]})
-                    plot->addMark(*begin, name);
-        if (current->disk.savedStep && current->disk.stage == curves->stage() && !overLayers(stage))
-            if (const auto at = curves->positionOfStep(*current->disk.savedStep, axis); at && current->state != QLatin1String("done"))
-                m_plots[stage]->addMark(*at, tr("checkpoint"));
-    }
 }
 
 bool CurvesPanel::hasData(int stage) const {
@@ -284,6 +265,18 @@ void CurvesPanel::moveCursor(int from, double x) {
             m_plots[stage]->setCursor(x);
     if (!m_valuesTimer.isActive())
         m_valuesTimer.start();
+}
+
+void CurvesPanel::moveX(int from, double low, double high) {
+    for (int stage = 0; stage < Stages; ++stage) // where nothing of a plot lies there it stays as it is
+        if (stage != from && overLayers(stage) == overLayers(from) && m_plots[stage]->reachesInto(low, high))
+            m_plots[stage]->setXView(low, high);
+}
+
+void CurvesPanel::resetX(int from) {
+    for (int stage = 0; stage < Stages; ++stage)
+        if (stage != from && overLayers(stage) == overLayers(from))
+            m_plots[stage]->resetView();
 }
 
 void CurvesPanel::fillValues() {

@@ -18,6 +18,7 @@
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QRegularExpressionValidator>
+#include <QSettings>
 #include <QSignalBlocker>
 #include <QToolButton>
 
@@ -72,7 +73,7 @@ QWidget* GeneratePage::makeOptions() {
     m_student = new QComboBox;
     m_student->setObjectName(QStringLiteral("studentCombo"));
     m_student->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-    m_student->setMinimumContentsLength(14);
+    m_student->setMinimumContentsLength(10);
     m_chat = new QCheckBox(tr("&chat template"));
     m_chat->setObjectName(QStringLiteral("chatCheck"));
     m_tokens = new QSpinBox;
@@ -104,21 +105,6 @@ QWidget* GeneratePage::makeOptions() {
     m_seed->setValidator(new QRegularExpressionValidator(QRegularExpression(QStringLiteral("[0-9]{1,19}")), m_seed));
     m_seed->setMaximumWidth(fontMetrics().horizontalAdvance(QStringLiteral("00000000000")));
     m_seed->setToolTip(tr("Both models draw with the same seed: what differs is the models"));
-    auto* options = new QWidget;
-    auto* grid = new QGridLayout(options);
-    grid->setContentsMargins(0, 0, 0, 0);
-    const auto row = [&](int at, std::initializer_list<QWidget*> widgets, int stretched) {
-        auto* line = new QHBoxLayout;
-        int i = 0;
-        for (auto* widget : widgets)
-            line->addWidget(widget, i++ == stretched ? 1 : 0);
-        if (stretched < 0)
-            line->addStretch(1);
-        grid->addLayout(line, at, 0);
-    };
-    row(0, {labelFor(tr("&beside the teacher"), m_student), m_student, m_chat, labelFor(tr("to&kens"), m_tokens), m_tokens}, 1);
-    row(1, {m_mode, labelFor(tr("tem&perature"), m_temperature), m_temperature, labelFor(tr("top-p"), m_topP), m_topP, labelFor(tr("top-k"), m_topK), m_topK,
-            labelFor(tr("seed"), m_seed), m_seed}, -1);
     m_mode->setAccessibleName(tr("How tokens are chosen"));
     for (auto* each : {static_cast<QWidget*>(m_temperature), static_cast<QWidget*>(m_topP), static_cast<QWidget*>(m_topK), static_cast<QWidget*>(m_seed)})
         each->setEnabled(false);
@@ -135,6 +121,50 @@ QWidget* GeneratePage::makeOptions() {
         else
             setStudent(folder);
     });
+    return arrangeOptions();
+}
+
+// One line that is always there, and what is seldom changed below it, folded away.
+QWidget* GeneratePage::arrangeOptions() {
+    const auto row = [](std::initializer_list<QWidget*> widgets) {
+        auto* line = new QHBoxLayout;
+        line->setContentsMargins(0, 0, 0, 0);
+        for (auto* widget : widgets)
+            line->addWidget(widget);
+        return line;
+    };
+    auto* settings = new QWidget;
+    settings->setObjectName(QStringLiteral("generateSettings"));
+    auto* lines = new QVBoxLayout(settings);
+    lines->setContentsMargins(0, 0, 0, 0);
+    auto* sampling = row({m_mode, labelFor(tr("tem&perature"), m_temperature), m_temperature, labelFor(tr("top-p"), m_topP), m_topP, labelFor(tr("top-k"), m_topK), m_topK, labelFor(tr("seed"), m_seed), m_seed});
+    sampling->addStretch(1);
+    lines->addLayout(sampling);
+    auto* reading = row({m_chat, labelFor(tr("ground shows"), m_shade), m_shade});
+    reading->addStretch(1);
+    lines->addLayout(reading);
+    m_settings = new QToolButton;
+    m_settings->setObjectName(QStringLiteral("generateSettingsButton"));
+    m_settings->setText(tr("Settin&gs"));
+    m_settings->setToolTip(tr("Sampling, chat template, and what the ground of a token shows"));
+    m_settings->setCheckable(true);
+    m_settings->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    m_settings->setArrowType(Qt::RightArrow);
+    m_settings->setFocusPolicy(Qt::StrongFocus);
+    connect(m_settings, &QToolButton::toggled, this, [this, settings](bool open) {
+        m_settings->setArrowType(open ? Qt::DownArrow : Qt::RightArrow);
+        settings->setVisible(open);
+        QSettings().setValue(QStringLiteral("generate/settings"), open);
+    });
+    settings->hide();
+    m_settings->setChecked(QSettings().value(QStringLiteral("generate/settings"), false).toBool());
+    auto* options = new QWidget;
+    auto* layout = new QVBoxLayout(options);
+    layout->setContentsMargins(0, 0, 0, 0);
+    auto* always = row({labelFor(tr("&beside the teacher"), m_student), m_student, labelFor(tr("to&kens"), m_tokens), m_tokens, m_settings, m_judge, m_copy});
+    always->setStretchFactor(m_student, 1);
+    layout->addLayout(always);
+    layout->addWidget(settings);
     return options;
 }
 

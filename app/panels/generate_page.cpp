@@ -30,6 +30,7 @@ enum Shade { None, Kl, TeacherDoubt, StudentDoubt };
 GeneratePage::GeneratePage(Session* session, QWidget* parent) : QWidget(parent), m_session(session), m_model(session->generation()) {
     setObjectName(QStringLiteral("generatePage"));
     auto* layout = new QVBoxLayout(this);
+    makeReading();
     layout->addWidget(makeForm());
     layout->addWidget(makeOptions());
     layout->addWidget(makeSides(), 1);
@@ -47,13 +48,7 @@ GeneratePage::GeneratePage(Session* session, QWidget* parent) : QWidget(parent),
     showState();
 }
 
-QWidget* GeneratePage::makeSides() {
-    m_parting = new QLabel;
-    m_parting->setObjectName(QStringLiteral("partingLabel"));
-    m_parting->setWordWrap(true);
-    m_toParting = new QPushButton(tr("Sho&w"));
-    m_toParting->setObjectName(QStringLiteral("toPartingButton"));
-    m_toParting->setToolTip(tr("Scroll to the first token that differs"));
+void GeneratePage::makeReading() {
     m_judge = new QPushButton(tr("Co&mpare"));
     m_judge->setObjectName(QStringLiteral("judgeButton"));
     m_judge->setToolTip(tr("Let both models score every token of the stopped texts"));
@@ -62,13 +57,13 @@ QWidget* GeneratePage::makeSides() {
     m_shade->setAccessibleName(tr("What the ground of a token shows"));
     m_shade->addItems({tr("no shade"), tr("shade: KL"), tr("shade: teacher's doubt"), tr("shade: student's doubt")});
     m_shade->setToolTip(tr("KL(teacher || student) there, full at 1 nat; doubt: one less the probability that the model gives the token"));
-    auto* copy = new QToolButton;
-    copy->setObjectName(QStringLiteral("copyButton"));
-    copy->setText(tr("Copy"));
-    copy->setPopupMode(QToolButton::InstantPopup);
-    m_copyMenu = new QMenu(copy);
+    m_copy = new QToolButton;
+    m_copy->setObjectName(QStringLiteral("copyButton"));
+    m_copy->setText(tr("Copy"));
+    m_copy->setPopupMode(QToolButton::InstantPopup);
+    m_copyMenu = new QMenu(m_copy);
     m_copyMenu->setToolTipsVisible(true);
-    copy->setMenu(m_copyMenu);
+    m_copy->setMenu(m_copyMenu);
     connect(m_copyMenu, &QMenu::aboutToShow, this, [this] {
         m_copyMenu->clear();
         for (const std::size_t side : {kTeacher, kStudent})
@@ -80,10 +75,24 @@ QWidget* GeneratePage::makeSides() {
         m_copyMenu->addSeparator();
         CommandMenu::addTo(m_copyMenu, m_session, tr("Copy as &command"), [this] { return Commands::generate(*m_session, settings()); });
     });
+    connect(m_judge, &QPushButton::clicked, this, [this] {
+        if (m_shade->currentIndex() == None)
+            m_shade->setCurrentIndex(Kl); // else nothing would be seen of it
+        m_model->score();
+    });
+    connect(m_shade, &QComboBox::currentIndexChanged, this, &GeneratePage::shade);
+}
+
+QWidget* GeneratePage::makeSides() {
+    m_parting = new QLabel;
+    m_parting->setObjectName(QStringLiteral("partingLabel"));
+    m_parting->setWordWrap(true);
+    m_toParting = new QPushButton(tr("Sho&w"));
+    m_toParting->setObjectName(QStringLiteral("toPartingButton"));
+    m_toParting->setToolTip(tr("Scroll to the first token that differs"));
     auto* head = new QHBoxLayout;
     head->addWidget(m_parting, 1);
-    for (auto* widget : {static_cast<QWidget*>(m_toParting), static_cast<QWidget*>(m_judge), static_cast<QWidget*>(m_shade), static_cast<QWidget*>(copy)})
-        head->addWidget(widget);
+    head->addWidget(m_toParting);
     auto* splitter = new QSplitter;
     splitter->setChildrenCollapsible(false);
     for (const int side : {0, 1}) {
@@ -121,8 +130,6 @@ QWidget* GeneratePage::makeSides() {
     layout->addLayout(head);
     layout->addWidget(splitter, 1);
     layout->addWidget(m_details);
-    connect(m_judge, &QPushButton::clicked, m_model, &GenerateModel::score);
-    connect(m_shade, &QComboBox::currentIndexChanged, this, &GeneratePage::shade);
     connect(m_toParting, &QPushButton::clicked, this, [this] {
         if (const auto parting = m_model->parting())
             for (auto* view : m_views)
@@ -213,6 +220,7 @@ void GeneratePage::showState() {
     const auto parting = m_model->parting();
     m_toParting->setVisible(parting.has_value());
     m_parting->setText(GenerateText::parting(*m_model));
+    m_parting->setVisible(!m_parting->text().isEmpty());
     for (const int side : {0, 1})
         m_titles[std::size_t(side)]->setText(sideTitle(side));
     m_views[kTeacher]->setPlaceholderText(m_session->teacher() ? tr("The teacher's text appears here.") : tr("Open a teacher: its text appears here."));

@@ -37,6 +37,8 @@ protected:
 private:
     QWidget* makeForm();
     QWidget* makeOptions();
+    QWidget* arrangeOptions();
+    void makeReading(); // what is done with the texts: compare, shade, copy
     QWidget* makeSides();
     void listStudents();
     void listHistory();
@@ -64,7 +66,7 @@ private:
     QDoubleSpinBox *m_temperature, *m_topP;
     QLineEdit* m_seed; // 64 bits: more than a spin box holds
     QPushButton *m_run, *m_judge, *m_toParting;
-    QToolButton* m_historyButton;
+    QToolButton *m_historyButton, *m_settings, *m_copy;
     QMenu *m_history, *m_copyMenu;
     QLabel *m_parting, *m_details;
     std::array<QWidget*, 2> m_panes{};

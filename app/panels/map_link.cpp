@@ -3,6 +3,7 @@
 #include "app/models/layer_choice.h"
 #include "app/models/session.h"
 #include "widgets/head_heat_map.h"
+#include "widgets/plurals.h"
 
 #include <algorithm>
 
@@ -98,7 +99,9 @@ void MapLink::toggle(const QList<int>& ticked, bool convertThem) {
     auto* recipe = m_session->recipe();
     QList<int> layers;
     for (const int layer : ticked) {
-        if (recipe->pin(layer) != (convertThem ? Pin::Never : Pin::Always))
+        if (recipe->convertedBefore(layer))
+            Q_EMIT m_session->notice(tr("Layer %1 is converted in this model already").arg(layer));
+        else if (recipe->pin(layer) != (convertThem ? Pin::Never : Pin::Always))
             layers << layer;
         else // a tick would change nothing
             Q_EMIT m_session->notice(tr("Layer %1 is pinned on the Layers page: %2").arg(layer).arg(convertThem ? tr("never convert") : tr("always convert")));

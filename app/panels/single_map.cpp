@@ -5,6 +5,7 @@
 #include "app/panels/map_link.h"
 #include "widgets/head_heat_map.h"
 #include "widgets/metric_histogram.h"
+#include "widgets/plurals.h"
 
 #include <QSplitter>
 #include <QVBoxLayout>

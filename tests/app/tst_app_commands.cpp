@@ -158,11 +158,19 @@ private Q_SLOTS:
 
     void evaluateComparesWithTheTeacher() {
         const auto command = Commands::evaluate(*m_session, m_tiny.run());
-        QVERIFY(!command.note.isEmpty());
+        QVERIFY2(command.note.isEmpty(), qPrintable(command.note));
         const auto said = shell(command.text + " --json --quiet");
         QVERIFY2(said.code == 0, said.errors + said.out);
+        const auto student = core::orFail(core::readReport(m_tiny.run().toStdString())).evaluation.at("student"); // what the window shows
         QCOMPARE(said.json()["seq_len"].toInteger(), qint64(32));
-        QVERIFY(said.json()["kl_to_teacher"].toDouble() > 0);
+        QCOMPARE(said.json()["tokens"].toInteger(), qint64(student.tokens));
+        QVERIFY(said.json()["loss"].toDouble() == student.loss && said.json()["loss_se"].toDouble() == student.lossSe); // to the last bit
+        QVERIFY(said.json()["kl_to_teacher"].toDouble() == *student.klToTeacher && *student.klToTeacher > 0);
+        QVERIFY(said.json()["top1_agreement"].toDouble() == *student.top1Agreement);
+        const auto samples = m_tiny.run() + QStringLiteral("/samples.safetensors"), away = samples + QStringLiteral(".away");
+        QVERIFY(QFile::rename(samples, away)); // without them: other tokens, and it says so
+        QVERIFY(Commands::evaluate(*m_session, m_tiny.run()).note.contains(QStringLiteral("samples.safetensors")));
+        QVERIFY(QFile::rename(away, samples));
     }
 
     void generateSaysTheSame() {

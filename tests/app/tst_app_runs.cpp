@@ -6,7 +6,9 @@
 #include "app/panels/curves_panel.h"
 #include "app/panels/evaluation_panel.h"
 #include "app/panels/runs_page.h"
+#include "app/panels/curve_drawing.h"
 #include "tests/app/fake_teacher.h"
+#include "tests/support/gui_watchdog.h"
 #include "widgets/curve_plot.h"
 
 #include <QAction>
@@ -16,6 +18,7 @@
 #include <QFile>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMenu>
 #include <QMessageBox>
 #include <QPushButton>
 #include <QSettings>
@@ -64,6 +67,11 @@ void write(const QString& file, const std::string& text, bool append = false) {
 
 class TestAppRuns : public QObject {
     Q_OBJECT
+
+public:
+    static void prepare() {}
+
+private:
 
     std::unique_ptr<QTemporaryDir> m_place;
     std::vector<app::Job> m_jobs; // given to the device that is none
@@ -589,25 +597,185 @@ private Q_SLOTS:
         QCOMPARE(plot->valuesAt(1).front().look.color, widgets::runLook(5).color);
     }
 
-    void aLongRunIsDrawnInTime() { // the window's thread has 50 ms for a task; a loaded machine gets ten times as much here
+    void equalAxesMoveTogether() {
         app::Session session;
         session.adopt(fakeTeacher(), fakeProfile());
         app::CurvesPanel panel(&session);
+        panel.resize(700, 600);
+        panel.show();
+        const auto plot = [&](const char* name) { return panel.findChild<widgets::CurvePlot*>(QLatin1String(name)); };
+        auto *align = plot("alignPlot"), *drift = plot("driftPlot"), *distill = plot("distillPlot");
+        app::RunEntry run;
+        run.name = QStringLiteral("one"), run.folder = QStringLiteral("/runs/one"), run.state = QStringLiteral("done");
+        for (int step = 0; step < 40; ++step)
+            run.metrics.push_back(row("align", 3, step, 1.0 / (step + 1)));
+        for (const int layer : {3, 5})
+            run.metrics.push_back(row("drift", layer, 0, 0.5, 0.4));
+        for (int step = 0; step < 100; ++step)
+            run.metrics.push_back(row("distill", -1, step, 0.2 / (step + 1)));
+        session.adoptRun(run);
+        QTRY_COMPARE(distill->view().xTo, 99.0);
+        const auto layers = drift->view().xTo;
+        align->setFocus();
+        QTest::keyClick(align, Qt::Key_Plus); // 0..39 becomes 3.9..35.1
+        QCOMPARE(distill->view().xFrom, align->view().xFrom);
+        QCOMPARE(distill->view().xTo, align->view().xTo);
+        QTRY_VERIFY(distill->view().yTo < 0.2 / 3.9 * 1.2); // y fits what is in view
+        QCOMPARE(drift->view().xTo, layers);                // its x means layers
+        distill->setView(50, 90, 0.001, 0.1);
+        QTest::keyClick(distill, Qt::Key_Minus); // 45..95: nothing of the alignment lies there
+        QVERIFY(align->view().xTo < 40);
+        QTest::keyClick(align, Qt::Key_0);
+        QTRY_COMPARE(align->view().xTo, 39.0);
+        QTRY_COMPARE(distill->view().xTo, 99.0);
+    }
+
+    void everyCheckpointIsMarked() {
+        const auto folder = makeFolder(QStringLiteral("saved"));
+        for (int step = 0; step < 400; ++step)
+            write(folder + QStringLiteral("/metrics.jsonl"), core::metricToJson(row("align", 1, step, 0.5)).dump() + "\n", true);
+        std::string saves;
+        for (int step = 100; step < 400; step += 100)
+            saves += core::Json{{"stage", "align"}, {"layer", 1}, {"step", step}, {"time", step + 0.5}}.dump() + "\n";
+        saves += core::Json{{"stage", "align"}, {"layer", 1}, {"step", 200}, {"time", 250.5}}.dump() + "\n"; // gone through again
+        write(folder + QStringLiteral("/checkpoints/saves.jsonl"), saves + "{\"stage\": \"al"); // torn by a kill
+        const auto points = core::readSavePoints(folder.toStdString());
+        QCOMPARE(points.size(), 3u);
+        QCOMPARE(points.back().time, 250.5);
+        app::Session session;
+        session.adopt(fakeTeacher(), fakeProfile());
+        app::CurvesPanel panel(&session);
+        panel.resize(700, 500);
+        panel.show();
+        auto* plot = panel.findChild<widgets::CurvePlot*>(QStringLiteral("alignPlot"));
+        session.library()->open(folder);
+        QTRY_COMPARE(plot->pointCount(app::layerCurve(folder, 1, false)), 400u);
+        QTRY_COMPARE(plot->markCount(), std::size_t(4)); // three, and the last with its name
+        panel.findChild<QComboBox*>(QStringLiteral("axisCombo"))->setCurrentIndex(2);
+        QTRY_COMPARE(plot->markCount(), std::size_t(5)); // over time also where the stage began
+        app::StageCurves curves("align");
+        curves.add({row("align", 1, 0, 1), row("align", 1, 1, 1), row("align", 2, 0, 1)});
+        QCOMPARE(curves.positionAfter(1, 1, CurveAxis::Step), std::optional(0.0));
+        QCOMPARE(curves.positionAfter(-1, 1, CurveAxis::Tokens), std::optional(200.0));
+        QVERIFY(!curves.positionAfter(0, 1, CurveAxis::Step)); // nothing was done yet
+    }
+
+    void colorsOfRunsCanBeChosen() {
+        app::Session session;
+        session.adopt(fakeTeacher(), fakeProfile());
+        app::CurvesPanel panel(&session);
+        auto* plot = panel.findChild<widgets::CurvePlot*>(QStringLiteral("distillPlot"));
+        app::RunEntry run;
+        run.name = QStringLiteral("a"), run.folder = QStringLiteral("/runs/a"), run.state = QStringLiteral("done");
+        run.metrics = {row("distill", -1, 0, 1), row("distill", -1, 1, 1)};
+        session.adoptRun(run);
+        const int look = session.library()->find(run.folder)->look;
+        session.library()->setColors(widgets::RunColors::Tol);
+        QCOMPARE(plot->valuesAt(1).front().look.color, widgets::runColor(look, widgets::RunColors::Tol));
+        QCOMPARE(session.library()->find(run.folder)->look, look); // a run keeps its number for life
+        app::Session next; // and it is remembered
+        QCOMPARE(widgets::runColors(), widgets::RunColors::Tol);
+        session.library()->setColors(widgets::RunColors::OkabeIto);
+        QCOMPARE(plot->valuesAt(1).front().look.color, widgets::runColor(look));
+    }
+
+    void theTableFitsASmallWindow() {
+        QSettings().remove(QStringLiteral("runs/columns"));
+        app::Session session;
+        session.adopt(fakeTeacher(), fakeProfile());
+        app::RunsPage page(&session);
+        page.resize(655, 500); // beside the docks of a window of 1280
+        page.show();
+        app::RunEntry run;
+        run.name = QStringLiteral("20261130-054235-linnet"), run.folder = QStringLiteral("/runs/") + run.name, run.state = QStringLiteral("done");
+        run.recipe = recipe();
+        run.metrics = {row("align", 3, 411, 0.4919)};
+        run.evaluation = {{"teacher", evaluation(2, 0.03, 0, 0)}, {"student", evaluation(2.2, 0.03, 0.1, 0.01)}};
+        session.adoptRun(run);
+        using Model = app::RunTableModel;
+        auto* table = page.findChild<QTableView*>(QStringLiteral("runsTable"));
+        const auto cell = [&](Model::Column column) { return table->model()->index(0, column); };
+        QTest::qWait(50);
+        for (const auto column : {Model::Name, Model::State, Model::Progress, Model::Loss, Model::Perplexity}) {
+            QVERIFY(!table->isColumnHidden(column));
+            const auto text = cell(column).data().toString();
+            const int room = table->visualRect(cell(column)).width() - (column == Model::Name ? 64 : 8);
+            QVERIFY2(table->fontMetrics().horizontalAdvance(text) <= room, qPrintable(QStringLiteral("%1: %2 pixels").arg(text).arg(room)));
+            QVERIFY(table->viewport()->rect().contains(table->visualRect(cell(column))));
+        }
+        QCOMPARE(cell(Model::Progress).data().toString(), QStringLiteral("100 %"));
+        QCOMPARE(cell(Model::Perplexity).data().toString(), QString::number(std::exp(2.2), 'f', 2));
+        QVERIFY(table->isColumnHidden(Model::Hash));
+        page.resize(1290, 500); // more room, more columns
+        QTRY_VERIFY(!table->isColumnHidden(Model::Ratio) && !table->isColumnHidden(Model::Kl));
+        auto* menu = page.findChild<QMenu*>(QStringLiteral("runColumns"));
+        Q_EMIT menu->aboutToShow();
+        auto* seed = menu->findChild<QAction*>(QStringLiteral("runColumn_seed"));
+        const bool before = seed->isChecked();
+        seed->trigger();
+        QCOMPARE(table->isColumnHidden(Model::Seed), before);
+        app::RunsPage again(&session); // remembered, whatever the room
+        QCOMPARE(again.findChild<QTableView*>(QStringLiteral("runsTable"))->isColumnHidden(Model::Seed), before);
+        menu->findChild<QAction*>(QStringLiteral("runColumnsAutomatic"))->trigger();
+        QVERIFY(!QSettings().contains(QStringLiteral("runs/columns")));
+    }
+
+    void progressInFewWords() {
+        app::RunEntry run;
+        run.state = QStringLiteral("queued");
+        QCOMPARE(RunText::shortProgress(run), QStringLiteral("–"));
+        run.state = QStringLiteral("stopped");
+        run.recipe = recipe();
+        run.metrics = {row("align", 3, 411, 0.5)};
+        QCOMPARE(RunText::shortProgress(run), QStringLiteral("alignment 412/3000"));
+        run.state = QStringLiteral("running");
+        run.progress = QStringLiteral("alignment, layer 3, step 412 of 3000");
+        run.fraction = 0.437;
+        QCOMPARE(RunText::shortProgress(run), QStringLiteral("alignment 43 %"));
+    }
+
+    void aLongRunIsDrawnInSlices() { // the window's thread has 50 ms for a task
+        app::Session session;
+        session.adopt(fakeTeacher(), fakeProfile());
+        app::CurvesPanel panel(&session);
+        panel.resize(900, 600);
+        panel.show();
+        auto* plot = panel.findChild<widgets::CurvePlot*>(QStringLiteral("alignPlot"));
         app::RunEntry run;
         run.name = QStringLiteral("long"), run.folder = QStringLiteral("/runs/long"), run.state = QStringLiteral("done");
         for (int layer = 0; layer < 30; ++layer)
             for (int step = 0; step < 3000; ++step)
                 run.metrics.push_back(row("align", layer, step, 1.0 + layer / (1.0 + step), step % 10 == 0 ? std::optional(1.1) : std::nullopt));
+        GuiWatchdog::instance()->longest();
         QElapsedTimer clock;
         clock.start();
-        session.adoptRun(run);
+        QMetaObject::invokeMethod(&session, [&] { session.adoptRun(run); }, Qt::QueuedConnection);
+        const auto median = QStringLiteral("/runs/long|p50|0");
+        QTRY_COMPARE(plot->pointCount(median), 3000u);
         const auto whole = clock.restart();
-        session.selection()->select({{8, 1}}, {8, 1});
+        QTest::qWait(100);
+        LINNET_NOT_FROZEN("reading and drawing 90 000 rows");
+        clock.restart();
+        QMetaObject::invokeMethod(&session, [&] { session.selection()->select({{8, 1}, {9, 1}}, {8, 1}); }, Qt::QueuedConnection);
+        QTRY_COMPARE(plot->pointCount(app::layerCurve(run.folder, 9, false)), 3000u);
         const auto again = clock.elapsed();
-        qInfo("90 000 rows: %lld ms read and drawn, %lld ms drawn again", whole, again);
-        QVERIFY(whole < 500 && again < 500);
+        QTest::qWait(100);
+        LINNET_NOT_FROZEN("drawing two layers more");
+        qInfo("90 000 rows: %lld ms until drawn, %lld ms for two layers more", whole, again);
+        // slice by slice or at once: the same points
+        app::StageCurves curves("align");
+        curves.add(run.metrics);
+        const auto points = curves.percentiles(CurveQuantity::Loss, CurveAxis::Time);
+        panel.findChild<QComboBox*>(QStringLiteral("axisCombo"))->setCurrentIndex(2);
+        QTRY_COMPARE(plot->pointCount(median), points.x.size());
+        for (const double at : {0.0, 1234.0, 2999.0}) {
+            const auto values = plot->valuesAt(at);
+            const auto found = std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.id == median; });
+            QVERIFY(found != values.end());
+            QCOMPARE(found->y, points.p50[static_cast<std::size_t>(at)]);
+        }
     }
 };
 
-QTEST_MAIN(TestAppRuns)
+LINNET_WATCHED_MAIN(TestAppRuns)
 #include "tst_app_runs.moc"

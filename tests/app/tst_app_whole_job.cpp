@@ -309,7 +309,7 @@ private Q_SLOTS:
         clock.start();
         click("stopButton");
         QCOMPARE(session().jobState(), JobState::Stopping);
-        QCOMPARE(find<QPushButton>("stopButton")->text(), QStringLiteral("Stopping..."));
+        QCOMPARE(find<QPushButton>("stopButton")->text(), QStringLiteral("Discard...")); // a second press
         const auto acknowledged = clock.elapsed();
         QVERIFY2(acknowledged < 200, qPrintable(QString::number(acknowledged)));
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kShort);

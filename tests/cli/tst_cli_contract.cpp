@@ -160,6 +160,26 @@ class TestCliContract : public QObject {
         change("badtokenizer/tokenizer.json", "\"merges\"", "\"mergers\"");
         change("nonumber/config.json", "\"num_hidden_layers\": 4", "\"num_hidden_layers\": -4");
     }
+    void makeStrangeSlices() const { // a run of a teacher whose tokenizer has another vocabulary, and ids that no model has
+        QDir().mkpath(path("other"));
+        QDir().mkpath(path("strange"));
+        for (const char* name : {"config.json", "model.safetensors", "tokenizer_config.json"})
+            QFile::copy(path(QString("llama/") + name), path(QString("other/") + name));
+        Json tokenizer = Json::parse(readFile(path("llama/tokenizer.json")).toStdString());
+        tokenizer["model"]["merges"].erase(tokenizer["model"]["merges"].size() - 1);
+        for (auto token = tokenizer["model"]["vocab"].begin(); token != tokenizer["model"]["vocab"].end(); ++token)
+            if (token.value() == 297) { // of the last merge
+                tokenizer["model"]["vocab"].erase(token);
+                break;
+            }
+        writeFile(path("other/tokenizer.json"), QByteArray::fromStdString(tokenizer.dump()));
+        writeFile(path("strange/recipe.json"), recipe().replace("\"llama\"", quoted("'" + path("other").toUtf8() + "'")));
+        QFile::copy(path("run/samples.safetensors"), path("strange/samples.safetensors"));
+        QByteArray header = quoted("{'evaluation': {'dtype': 'I32', 'shape': [1, 2], 'data_offsets': [0, 8]}}");
+        const qint64 size = header.size();
+        const qint32 ids[] = {1, 300};
+        writeFile(path("beyond.safetensors"), QByteArray(reinterpret_cast<const char*>(&size), 8) + header + QByteArray(reinterpret_cast<const char*>(ids), 8));
+    }
     // The numbers of a report without times, memory and the folder's name.
     static Json numbers(Json report) {
         report.erase("run");
@@ -194,6 +214,7 @@ private Q_SLOTS:
         QVERIFY2(converted.code == 0, converted.said());
         m_report = converted.json();
         QVERIFY2(m_report.is_object(), converted.said());
+        makeStrangeSlices();
         const auto exported = run("export run --out exported --json --quiet");
         QVERIFY2(exported.code == 0, exported.said());
     }
@@ -221,7 +242,7 @@ private Q_SLOTS:
         QTest::newRow("recipe new") << "recipe new llama --keep uniform:2 --out new.json" << "version teacher.source data.text keep align.steps";
         QTest::newRow("recipe new, method") << "recipe new llama --out new2.json --preset paper" << "preset keep";
         QTest::newRow("recipe new, stages") << "recipe new llama --out new3.json --keep greedy:cache=64KiB@2048 --steps 5 --drift refit --distill-steps 3" << "align.drift distill.steps";
-        QTest::newRow("recipe check") << "recipe check recipe.json" << "ok hash";
+        QTest::newRow("recipe check") << "recipe check recipe.json" << "ok hash notes";
         QTest::newRow("recipe show") << "recipe show recipe.json" << "version teacher.source data.text data.seq_len data.calibration_tokens data.selection_tokens data.evaluation_tokens mixer preset keep targets align.steps align.batch align.lr align.lr_new align.schedule align.warmup align.train_output align.loss distill evaluate.convention evaluate.seq_len device dtype seed treatment pins";
         QTest::newRow("recipe diff") << "recipe diff recipe.json manykept.json" << "differences.0.key differences.0.left differences.0.right";
         QString evaluation;
@@ -232,6 +253,9 @@ private Q_SLOTS:
         QTest::newRow("eval") << "eval llama --data text.txt --tokens 256 --seq-len 32" << "loss loss_se perplexity convention seq_len tokens kl_to_teacher top1_agreement";
         QTest::newRow("eval, teacher") << "eval run --teacher llama --data text.txt --tokens 256 --seq-len 32" << "kl_to_teacher top1_agreement";
         QTest::newRow("eval, word") << "eval exported --data short.txt --convention word --seq-len 32" << "loss perplexity convention tokens";
+        QTest::newRow("eval, a run's slice") << "eval run --teacher llama --data run/samples.safetensors" << "loss kl_to_teacher top1_agreement seq_len tokens";
+        QTest::newRow("eval, shorter windows of it") << "eval llama --data run/samples.safetensors --slice selection --seq-len 16 --tokens 64" << "loss seq_len tokens";
+        QTest::newRow("profile, a run's slice") << "profile llama --data run/samples.safetensors" << "sample.tokens sample.sequences sample.seq_len";
         QTest::newRow("eval, own samples") << "eval llama --data self:2 --seq-len 32" << "loss perplexity";
         const QString chosen = "method unit ranking.1.layer ranking.1.score kept_layers curve teacher_perplexity cache_length "; // greedy and restore rank what they need
         const QString selection = chosen + "ranking.3.layer ranking.3.score ", curve = "curve.0.kept curve.0.perplexity curve.0.loss curve.0.kl curve.0.cache_bytes curve.4.kept";
@@ -250,6 +274,8 @@ private Q_SLOTS:
         QTest::newRow("bench") << "bench gated_delta_rule" << "rows.0.op rows.0.shape rows.0.ms rows.0.tflops rows.0.gbps rows.0.share_of_floor";
         QTest::newRow("metrics") << "metrics run --csv curves.csv" << "rows.0.time rows.0.stage rows.0.layer rows.0.step rows.0.tokens rows.0.loss rows.0.lr rows.0.grad_norm rows.0.tokens_per_second";
         QTest::newRow("export") << "export run --format hf --out exported2 --dtype bf16" << "format files.0 parity.max_abs_logit parity.mean_kl parity.top1_agreement exact";
+        QTest::newRow("export, shards") << "export run --out exported5 --shard-size 100KB" << "format dtype bytes files.0 hashes fidelity parity.max_abs_logit";
+        QTest::newRow("export, adapter") << "export run --format adapter --out exported6" << "format notes.0 parity.greedy_same";
         QTest::newRow("export, not compared") << "export run --out exported3 --no-verify" << "format files.0 parity exact";
         QTest::newRow("verify") << "verify exported" << "parity.max_abs_logit parity.mean_kl parity.top1_agreement exact";
         QTest::newRow("doctor") << "doctor" << "version";
@@ -292,6 +318,20 @@ private Q_SLOTS:
         const auto threads = run("logits llama --ids 5,6,7 --out a.safetensors --threads 1"), other = run("logits exported --ids 5,6,7 --out b.safetensors --threads 1");
         QVERIFY2(threads.code == 0 && other.code == 0, other.said());
         QVERIFY(readFile(path("a.safetensors")) != readFile(path("b.safetensors")));
+    }
+
+    void aRunsOwnNumbersAgain() { // its held-out windows: the very numbers of its report
+        const auto answer = run("eval run --teacher llama --data run/samples.safetensors --slice evaluation --json --quiet --threads 1");
+        QVERIFY2(answer.code == 0, answer.said());
+        Json found = answer.json(), expected = m_report["evaluation"]["student"];
+        found.erase("seconds"), expected.erase("seconds");
+        QVERIFY2(found == expected, (found.dump() + " / " + expected.dump()).c_str()); // to the last bit
+        const auto text = run("eval run --teacher llama --data text.txt --tokens 192 --seq-len 32 --json --quiet --threads 1"); // other windows, other numbers
+        QVERIFY(text.json()["tokens"] == found["tokens"] && text.json()["loss"] != found["loss"]);
+        const auto teacher = run("eval llama --data run/samples.safetensors --json --quiet --threads 1");
+        QVERIFY(teacher.json()["loss"] == m_report["evaluation"]["teacher"]["loss"]);
+        const auto profiled = run("profile llama --data run/samples.safetensors --slice selection --json --quiet");
+        QCOMPARE(profiled.json()["sample"]["sequences"].get<int>(), 6); // 192 tokens in windows of 32
     }
 
     void selections() {
@@ -437,6 +477,16 @@ private Q_SLOTS:
         row("select preset", "select llama --keep 2 --preset nave", 2, "nave");
         row("select preset and recipe", "select llama --recipe recipe.json --keep 2 --preset naive", 2, "--preset");
         row("select no recipe", "select llama --recipe absent.json --keep 2", 1, "absent.json");
+        row("eval absent slice", "eval run --data run/samples.safetensors --slice training", 1, "samples.safetensors: tensor training");
+        row("eval unknown slice", "eval run --data run/samples.safetensors --slice test", 2, "--slice");
+        row("eval slice of text", "eval llama --data text.txt --slice evaluation", 2, "--slice");
+        row("eval slice beside text", "eval llama --data text.txt --data run/samples.safetensors", 2, "samples.safetensors");
+        row("eval slice by words", "eval llama --data run/samples.safetensors --convention word", 2, "chunked");
+        row("eval no slices", "eval llama --data llama/model.safetensors", 1, "calibration");
+        row("eval slice too short", "eval run --data run/samples.safetensors --seq-len 4096", 2, "tensor evaluation");
+        row("profile absent slices", "profile llama --data run/nothing.safetensors", 1, "nothing.safetensors");
+        row("eval another vocabulary", "eval run --data strange/samples.safetensors", 2, "297"); // its teacher's tokenizer has one token less
+        row("eval beyond the vocabulary", "eval run --data beyond.safetensors", 2, "token 300");
         row("select of a student", "select run --keep 2 --data text.txt --seq-len 32 --tokens 64", 1, "teacher");
         row("study no text", "study --model llama --out x", 2, "--data");
         row("study nowhere", "study --model llama --data study.jsonl", 2, "--out");
@@ -473,7 +523,10 @@ private Q_SLOTS:
         row("metrics nothing", "metrics absent", 1, "absent");
         row("metrics csv", "metrics run --csv no/such/file.csv", 1, "no/such/file.csv");
         row("export format", "export run --format onnx --out x", 2, "onnx");
-        row("export later format", "export run --format gguf --out x", 1, "gguf");
+        row("export with a lift unasked", "export run --format gguf --out x", 1, "--lift");
+        row("export dtype of another format", "export run --format hf --out x --dtype q8_0", 2, "q8_0");
+        row("export shard size", "export run --out x --shard-size 5XB", 2, "5XB");
+        row("export no shard size", "export run --out x --shard-size 0", 2, "--shard-size");
         row("export occupied", "export run --out llama", 2, "llama");
         row("export no run", "export absent --out x", 1, "absent");
         row("export dtype", "export run --out x --dtype q4", 2, "q4");
@@ -526,8 +579,9 @@ private Q_SLOTS:
             QVERIFY2(!ended.crashed && ended.code == 130, ended.said());
             QCOMPARE(ended.json()["error"]["code"].get<std::string>(), std::string("cancelled"));
         }
-        const auto resumed = run("resume " + folder + " --json --quiet --threads 1");
+        const auto resumed = run("resume " + folder + " --json --threads 1 --seed 77 --dtype bf16"); // what a run can't take is said
         QVERIFY2(resumed.code == 0, resumed.said());
+        QVERIFY2(resumed.err.contains("--seed 77 has no effect") && resumed.err.contains("--dtype bf16 has no effect"), resumed.said());
         QCOMPARE(numbers(resumed.json()).dump(), numbers(Json::parse(readFile(path("whole/report.json")).toStdString())).dump());
         QVERIFY(readFile(path(folder + "/checkpoints/student.safetensors")) == readFile(path("whole/checkpoints/student.safetensors")));
         QCOMPARE(readFile(path(folder + "/metrics.jsonl")).count('\n'), readFile(path("whole/metrics.jsonl")).count('\n'));

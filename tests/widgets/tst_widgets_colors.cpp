@@ -1,6 +1,7 @@
 // The colour maps against the published values and against models of human vision; the ranges behind the colour bar.
 #include "widgets/color_maps.h"
 #include "widgets/color_range.h"
+#include "widgets/run_look.h"
 #include "widgets/theme.h"
 
 #include <QtTest>
@@ -106,30 +107,73 @@ private slots:
                 }
     }
 
+    void divergingIsNeutralAndBalanced_data() {
+        QTest::addColumn<bool>("dark");
+        QTest::newRow("light") << false;
+        QTest::newRow("dark") << true; // the middle is the darkest
+    }
     void divergingIsNeutralAndBalanced() {
-        const ColorTable& table = colorTable(ColorMap::BlueOrange);
+        QFETCH(bool, dark);
+        const ColorTable& table = colorTable(divergingMap(dark));
+        const double up = dark ? -1 : 1;
         const Triple middle = lab(linearRgb(table[127]));
         QVERIFY(std::hypot(middle[1], middle[2]) < 1);
         for (size_t i = 1; i < 128; ++i) {
-            QVERIFY(lab(linearRgb(table[i]))[0] > lab(linearRgb(table[i - 1]))[0] - 0.15);
-            QVERIFY(lab(linearRgb(table[255 - i]))[0] > lab(linearRgb(table[256 - i]))[0] - 0.15);
+            QVERIFY(up * lab(linearRgb(table[i]))[0] > up * lab(linearRgb(table[i - 1]))[0] - 0.15);
+            QVERIFY(up * lab(linearRgb(table[255 - i]))[0] > up * lab(linearRgb(table[256 - i]))[0] - 0.15);
             QVERIFY(std::abs(lab(linearRgb(table[i]))[0] - lab(linearRgb(table[255 - i]))[0]) < 8);
         }
         for (int vision = 0; vision < 4; ++vision) { // the sign stays visible
             const Triple low = lab(seen(linearRgb(table[60]), vision)), high = lab(seen(linearRgb(table[195]), vision));
             QVERIFY(std::hypot(low[1] - high[1], low[2] - high[2]) > 20);
         }
+        const auto ground = PlotColors::fromPalette(themePalette(dark ? Theme::Dark : Theme::Light)).background;
+        QVERIFY(std::abs(lab(linearRgb(ground.rgb()))[0] - middle[0]) < 10); // what is nothing does not shine
     }
 
+    void runColorsDiffer_data() {
+        QTest::addColumn<int>("set");
+        QTest::addColumn<double>("least"); // of CIELAB between any two, whoever looks
+        QTest::addColumn<QList<uint>>("published");
+        QTest::newRow("Okabe-Ito") << int(RunColors::OkabeIto) << 9.0 << QList<uint>{0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442};
+        QTest::newRow("Tol") << int(RunColors::Tol) << 13.0 << QList<uint>{0x4477aa, 0xee6677, 0x228833, 0xccbb44, 0x66ccee, 0xaa3377, 0xcc3311, 0xbbbbbb};
+    }
     void runColorsDiffer() {
+        QFETCH(int, set);
+        QFETCH(double, least);
+        QFETCH(QList<uint>, published);
+        const auto color = [&](int index) { return runColor(index, RunColors(set)).rgb(); };
         for (int vision = 0; vision < 4; ++vision)
             for (int a = 0; a < kRunColorCount; ++a)
                 for (int b = 0; b < a; ++b) {
-                    const Triple x = lab(seen(linearRgb(runColor(a).rgb()), vision)), y = lab(seen(linearRgb(runColor(b).rgb()), vision));
-                    QVERIFY2(std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]) > 5, qPrintable(QString("%1: %2 %3").arg(vision).arg(a).arg(b)));
+                    const Triple x = lab(seen(linearRgb(color(a)), vision)), y = lab(seen(linearRgb(color(b)), vision));
+                    const double difference = std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]);
+                    QVERIFY2(difference > least, qPrintable(QString("%1: %2 %3: %4").arg(vision).arg(a).arg(b).arg(difference)));
                 }
-        QCOMPARE(runColor(8), runColor(0));
+        for (int i = 0; i < published.size(); ++i)
+            QCOMPARE(color(i) & 0xffffff, published[i]);
+        QCOMPARE(color(8), color(0));
+        for (const Theme theme : {Theme::Light, Theme::Dark})
+            for (int i = 0; i < kRunColorCount; ++i) { // a line of it is seen; the lightest yellow is weak on white and drawn all the same
+                const double paper = lab(linearRgb(PlotColors::fromPalette(themePalette(theme)).background.rgb()))[0];
+                QVERIFY(std::abs(lab(linearRgb(color(i)))[0] - paper) > (color(i) == 0xfff0e442 ? 10 : 20));
+            }
         QVERIFY(runPenStyle(8) != runPenStyle(0));
+    }
+
+    void aLookKeepsLineAndMarker() { // another set changes the colour alone
+        for (int look = 0; look < kRunLooks; ++look) {
+            setRunColors(RunColors::OkabeIto);
+            const auto before = runLook(look);
+            const auto name = runColorName(look);
+            setRunColors(RunColors::Tol);
+            const auto after = runLook(look);
+            QVERIFY(after.style == before.style && after.marker == before.marker && after.color != before.color);
+            QVERIFY(after.color == runColor(look, RunColors::Tol) && !runColorName(look).isEmpty());
+            setRunColors(RunColors::OkabeIto);
+            QCOMPARE(runLook(look).color, before.color);
+            QCOMPARE(runColorName(look), name);
+        }
     }
 
     void rangeModes() {

@@ -323,6 +323,81 @@ private slots:
         QCOMPARE(seen.size(), kRunLooks);
     }
 
+    void theLegendCoversNoCurve() {
+        CurvePlot plot;
+        plot.setTitle("Alignment");
+        plot.setAxisLabels("step", "loss");
+        for (int k = 0; k < 6; ++k) {
+            CurveLook look;
+            look.color = runColor(k);
+            look.marker = Marker::None;
+            look.group = "20261130-054235-linnet";
+            plot.addCurve(QString::number(k), QString("20261130-054235-linnet, layer %1").arg(k), look);
+            plot.append(QString::number(k), {0, 1, 2}, {0.0, 0.1 + 0.01 * k, 0.1});
+        }
+        plot.addCurve("top", "top", QColor(Qt::white)); // makes room above the others
+        plot.append("top", {0, 2}, {1, 1});
+        show(plot, {700, 320});
+        const QImage picture = plot.grab().toImage();
+        const auto isText = [&](int x, int y) { return picture.pixelColor(x, y).lightnessF() < 0.35; };
+        int above = 0, inside = 0;
+        for (int x = 90; x < 660; ++x) { // right of the vertical axis
+            for (int y = 0; y < 28; ++y)
+                above += isText(x, y);
+            for (int y = 60; y < 180; ++y)
+                inside += isText(x, y);
+        }
+        QVERIFY(above > 100);
+        QCOMPARE(inside, 0);
+        bool swatch = false;
+        for (int x = 90; x < 660; ++x)
+            for (int y = 0; y < 40; ++y)
+                swatch |= picture.pixelColor(x, y) == runColor(1);
+        QVERIFY(swatch);
+        QVERIFY(plot.accessibleDescription().contains("20261130-054235-linnet, layer 5")); // whole, whatever the room
+    }
+
+    void denseMarksAreThinned() {
+        CurvePlot plot;
+        plot.addCurve("a", "a", QColor(Qt::white));
+        plot.append("a", {0, 1000}, {0, 1});
+        for (int i = 0; i <= 1000; ++i)
+            plot.addMark(i, {}, true);
+        show(plot, {500, 300});
+        const QImage picture = plot.grab().toImage();
+        int lowest = 0; // row of the axis
+        for (int y = 200; y < 299 && lowest == 0; ++y)
+            if (picture.pixelColor(300, y).lightnessF() < 0.7 && picture.pixelColor(301, y).lightnessF() < 0.7 && picture.pixelColor(302, y).lightnessF() < 0.7 && picture.pixelColor(303, y).lightnessF() < 0.7)
+                lowest = y;
+        QVERIFY(lowest > 200);
+        int ticks = 0;
+        for (int x = 80; x < 480; ++x)
+            ticks += picture.pixelColor(x, lowest - 4).lightnessF() < 0.75 && picture.pixelColor(x - 1, lowest - 4).lightnessF() >= 0.75;
+        QVERIFY2(ticks >= 40 && ticks <= 100, qPrintable(QString::number(ticks))); // at least 5 pixels apart on about 420
+    }
+
+    void xCanBeLinked() {
+        CurvePlot plot;
+        plot.addCurve("a", "a", runColorForTest());
+        plot.append("a", {0, 1, 2, 3, 4}, {5, 1, 2, 3, 9});
+        show(plot, {600, 400});
+        QSignalSpy moved(&plot, &CurvePlot::xViewChangedByUser), reset(&plot, &CurvePlot::viewResetByUser);
+        plot.setXView(1, 3);
+        plot.setView(1, 3, 0, 4);
+        plot.setXView(1, 3);
+        QVERIFY(moved.isEmpty()); // by the program
+        QTRY_VERIFY(plot.view().yTo < 4 && plot.view().yFrom > 0); // 1 to 3 lie in it
+        QVERIFY(!plot.followsData());
+        QVERIFY(plot.reachesInto(3.5, 9) && plot.reachesInto(-2, 0) && !plot.reachesInto(4.5, 9));
+        QTest::keyClick(&plot, Qt::Key_Right, Qt::ShiftModifier);
+        QCOMPARE(moved.count(), 1);
+        QCOMPARE(moved[0][0].toDouble(), 1.25); // an eighth on
+        QCOMPARE(moved[0][1].toDouble(), 3.25);
+        QTest::mouseDClick(canvas(plot), Qt::LeftButton, {}, QPoint(300, 200));
+        QCOMPARE(reset.count(), 1);
+        QTRY_COMPARE(plot.view().xTo, 4.0);
+    }
+
     void followsUntilTheUserZooms() {
         CurvePlot plot;
         plot.addCurve("a", "a", runColorForTest());

@@ -2,6 +2,7 @@
 #include "widgets/distance_histogram.h"
 #include "widgets/elided_label.h"
 #include "widgets/empty_state.h"
+#include "widgets/plurals.h"
 #include "widgets/progress_strip.h"
 #include "widgets/step_rail.h"
 #include "widgets/theme.h"
@@ -22,6 +23,25 @@ class TstWidgetsMisc : public QObject {
     Q_OBJECT
 
 private slots:
+    void countsReadAsEnglish_data() {
+        QTest::addColumn<QString>("text");
+        QTest::addColumn<int>("count");
+        QTest::addColumn<QString>("said");
+        QTest::newRow("none") << "%n head(s) set" << 0 << "0 heads set";
+        QTest::newRow("one") << "%n head(s) set" << 1 << "1 head set";
+        QTest::newRow("two") << "%n head(s) set" << 2 << "2 heads set";
+        QTest::newRow("verb, one") << "%n key(s) (differs|differ); see (a)" << 1 << "1 key differs; see (a)";
+        QTest::newRow("verb, many") << "%n key(s) (differs|differ); see (a)" << 3 << "3 keys differ; see (a)";
+        QTest::newRow("no choice") << "layer %n" << 1 << "layer 1";
+        QTest::newRow("no count") << "of head(s)" << -1 << "of head(s)"; // not a counting text: as it stands
+    }
+    void countsReadAsEnglish() {
+        QFETCH(QString, text);
+        QFETCH(int, count);
+        QFETCH(QString, said);
+        QCOMPARE(QCoreApplication::translate("any", text.toUtf8().constData(), nullptr, count), said); // set up by the header alone
+    }
+
     void decayKernelAgainstTheSum() {
         const std::vector<double> edges{0, 1, 2, 4, 8, 12, 64, 100000};
         for (const double halfLife : {0.5, 3.0, 40.0}) {

@@ -1,0 +1,106 @@
+// What is read from run folders beside their report: the points at which they were saved, and the measured choice of layers behind them.
+#include "core/torch_pch.h"
+
+#include <ATen/Parallel.h>
+
+#include "core/convert/run_saves.h"
+#include "core/convert/run_selection.h"
+#include "tests/support/convert_fixtures.h"
+
+#include <QTest>
+
+namespace fs = std::filesystem;
+using namespace linnet::core;
+using namespace linnet::tests;
+
+class TestConvertRunReads : public QObject {
+    Q_OBJECT
+
+    TinyTeachers m_teachers;
+    QTemporaryDir m_place;
+
+    fs::path path(const char* name) const { return m_place.filePath(QString::fromLatin1(name)).toStdString(); }
+    static ConvertOptions plain() {
+        ConvertOptions options;
+        options.baselines = false;
+        return options;
+    }
+    Recipe keeping(const std::vector<std::int64_t>& layers) const {
+        auto recipe = m_teachers.recipe("llama", "first:0");
+        recipe.keep = KeepRule{KeepRule::Kind::Layers, 0, layers, "", ""};
+        return recipe;
+    }
+
+private Q_SLOTS:
+    void initTestCase() {
+        at::set_num_threads(1);
+        LINNET_MAKE_TEACHERS(m_teachers);
+    }
+
+    void theChoiceBehindARun() {
+        ConvertOptions options = plain();
+        options.bankFolder = path("banks");
+        const auto measured = selectLayers(m_teachers.recipe("llama", "bypass:2"), options, {});
+        QVERIFY2(measured, qPrintable(messageOf(measured)));
+        QVERIFY(convert(keeping(measured->kept), path("chosen"), plain(), {})); // as the window writes it: a list
+        const auto found = selectionOfRun(path("chosen"), path("banks"));
+        QVERIFY(found);
+        QCOMPARE(selectionToJson(found->selection).dump(), selectionToJson(*measured).dump());
+        QVERIFY(found->never.empty() && found->always.empty());
+        QVERIFY(!selectionOfRun(path("chosen"), path("no banks"))); // they were thrown away
+        std::vector<std::int64_t> other;
+        for (std::int64_t l = 0; l < 4; ++l)
+            if (!std::ranges::count(measured->kept, l))
+                other.push_back(l);
+        QVERIFY(convert(keeping(other), path("by hand"), plain(), {}));
+        QVERIFY(!selectionOfRun(path("by hand"), path("banks"))); // other layers: not that choice
+        auto stranger = keeping(measured->kept);
+        stranger.teacherSource = m_teachers.path("qwen2").string();
+        QVERIFY(convert(stranger, path("stranger"), plain(), {}));
+        QVERIFY(!selectionOfRun(path("stranger"), path("banks"))); // the same layers of another teacher
+        QVERIFY(!selectionOfRun(path("nowhere"), path("banks")));
+    }
+
+    void aRunsOwnRule() {
+        auto recipe = m_teachers.recipe("llama", "bypass:2");
+        recipe.never = {3};
+        const auto report = convert(recipe, path("rule"), plain(), {});
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        const auto expected = selectionToJson(*report->selection).dump();
+        const auto ofReport = selectionOfRun(path("rule"), {});
+        QVERIFY(ofReport && selectionToJson(ofReport->selection).dump() == expected && ofReport->never == recipe.never);
+        fs::remove(path("rule") / "report.json"); // as of a run that was stopped after it
+        const auto ofState = selectionOfRun(path("rule"), {});
+        QVERIFY(ofState && selectionToJson(ofState->selection).dump() == expected);
+        writeFileAtomically(path("rule") / "state.json", "{\"selection\": [");
+        QVERIFY(!selectionOfRun(path("rule"), {}));
+    }
+
+    void savesAreNoted() {
+        std::stop_source stop;
+        Control control;
+        control.stop = stop.get_token();
+        ConvertOptions options = plain();
+        auto recipe = keeping({0, 1});
+        recipe.align.steps = 40;
+        options.onMetric = [&](const MetricRow& row) {
+            if (row.layer == 3 && row.step == 10)
+                stop.request_stop();
+        };
+        const auto stopped = convert(recipe, path("stopped"), options, control);
+        QVERIFY(!stopped && stopped.error().code == ErrorCode::Cancelled);
+        auto saves = readSavePoints(path("stopped"));
+        QCOMPARE(saves.size(), std::size_t(2)); // layer 2 whole, layer 3 at the stop
+        QVERIFY(saves[0].stage == "align" && saves[0].layer == 2 && saves[0].step == -1);
+        QVERIFY(saves[1].layer == 3 && saves[1].step >= 11 && saves[1].time >= saves[0].time && saves[0].time > 0);
+        QVERIFY(fs::exists(path("stopped") / "checkpoints" / ("align_3_" + std::to_string(saves[1].step) + ".safetensors"))); // what it tells of
+        QVERIFY(resumeRun(path("stopped"), plain(), {}));
+        saves = readSavePoints(path("stopped"));
+        QCOMPARE(saves.size(), std::size_t(3));
+        QVERIFY(saves[2].layer == 3 && saves[2].step == -1);
+        QVERIFY(readSavePoints(path("nowhere")).empty());
+    }
+};
+
+QTEST_APPLESS_MAIN(TestConvertRunReads)
+#include "tst_convert_run_reads.moc"
