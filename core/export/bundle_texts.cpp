@@ -70,7 +70,7 @@ std::string bundleStageYaml(const BundleFacts& f, int stage) {
     std::ostringstream yaml;
     yaml << "# Stage " << stage << " of Taylor-Calibrate (" << (stage == 1 ? "each layer's output, teacher-forced" : "KL to the teacher, end to end") << "), from "
          << (f.fromRun ? "recipe.json" : "default settings: this student has no recipe") << ".\n"
-         << "# Every key is read by " << script << "; where another file takes it on, the key says so.\n";
+         << "# A key is read by " << script << " and handed to, or read instead by, the file that its comment names.\n";
     const auto key = [&](const std::string& name, const std::string& value, const std::string& why = {}) {
         const auto line = "  " + name + ": " + value;
         yaml << line;
@@ -83,8 +83,9 @@ std::string bundleStageYaml(const BundleFacts& f, int stage) {
     yaml << "teacher_model:\n";
     key("name", "'${oc.env:TEACHER}'", stage == 1 ? "from_pretrained; of convert/convert_from_*.py (OmegaConf reads the environment)" : "from_pretrained; a Hub name or folder (OmegaConf reads the environment)");
     yaml << "student_model:\n";
-    key("name", "'" + f.student + "'", "src/distill_model/modeling_distilled_student.py, get_student_attention_class" + std::string(stage == 2 ? "; here config.json's counts" : ""));
-    key("keep_full_attention_layers", layerList(f.kept), stage == 2 ? "here config.json's counts" : "");
+    const std::string instead = "src/init_ckpt_from_teacher.py; stage 2 itself takes config.json's"; // and eval/harness.py's --cfg the layers
+    key("name", "'" + f.student + "'", stage == 1 ? "src/distill_model/modeling_distilled_student.py, get_student_attention_class" : instead);
+    key("keep_full_attention_layers", layerList(f.kept), stage == 1 ? "" : "eval/harness.py --cfg; likewise");
     yaml << "train:\n";
     key("student_init_ckpt", "'.'", "config.json and model.safetensors of this folder");
     key("output_dir", "'checkpoints/stage" + std::to_string(stage) + "'", "transformers' TrainingArguments: checkpoint-N below it; open it in Linnet");
@@ -98,10 +99,6 @@ std::string bundleStageYaml(const BundleFacts& f, int stage) {
     key("lr_attn", number(n.lr), "parameters with attn in their names, those of kept layers too");
     key("lr", number(stage == 1 ? n.lr : 0.0), stage == 1 ? "" : "of all others: Linnet trains converted layers only");
     key("gradient_checkpointing", stage == 1 ? "false" : "true", stage == 1 ? "must be off: losses are collected in the forward pass" : "");
-    if (stage == 2)
-        yaml << "stage: 2\n";
-    else
-        yaml << "stage: 1\n";
     return yaml.str();
 }
 
