@@ -32,10 +32,10 @@ void create(Cli& cli, const NewArguments& a) {
         recipe.distill.steps = a.distillSteps;
     if (cli.options.seedGiven)
         recipe.seed = cli.options.seed;
-    recipe.keep = a.keep.empty() ? KeepRule{KeepRule::Kind::Method, (info.config.layers * 22 + 15) / 30, {}, "", recipe.keep.method} : parseKeepRule(a.keep);
+    recipe.keep = a.keep.empty() ? KeepRule{KeepRule::Kind::Method, (std::ranges::count(info.layerKinds, "softmax") * 22 + 15) / 30, {}, "", recipe.keep.method} : parseKeepRule(a.keep);
     if (recipe.keep.kind == KeepRule::Kind::File) // the rule's path is the caller's; the file's is relative to the recipe
         recipe.keep.file = std::filesystem::absolute(recipe.keep.file).string();
-    if (auto errors = validateRecipe(recipe, info.config.layers, info.config.heads); !errors.empty()) {
+    if (auto errors = validateRecipe(recipeOn(recipe, info.layerKinds), info.config.layers, info.config.heads); !errors.empty()) {
         errors.front().code = ErrorCode::Usage; // no file is malformed here: an option is wrong
         throw Failure{errors.front()};
     }

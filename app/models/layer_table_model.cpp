@@ -64,6 +64,8 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
     const auto pin = m_session->recipe()->pin(layer);
     if (role == Qt::TextAlignmentRole)
         return static_cast<int>((index.column() <= Score ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    if (role == Qt::CheckStateRole && index.column() >= Never && m_session->recipe()->convertedBefore(layer))
+        return {};
     if (role == Qt::CheckStateRole && index.column() >= Never)
         return pin == (index.column() == Never ? Pin::Never : Pin::Always) ? Qt::Checked : Qt::Unchecked;
     if (role == Qt::AccessibleTextRole && index.column() >= Never)
@@ -87,18 +89,18 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
     case Layer: return layer;
     case Order: return rank ? QString::number(rank->order) : dash;
     case Score: return rank && std::isfinite(rank->score) ? QString::number(rank->score, 'g', 3) : rank ? tr("overflow") : dash;
-    case Choice: return !m_converted ? dash : converted ? tr("convert") : tr("softmax");
+    case Choice: return !m_converted ? dash : m_session->recipe()->convertedBefore(layer) ? tr("converted already") : converted ? tr("convert") : tr("softmax");
     default: return {};
     }
 }
 
 Qt::ItemFlags LayerTableModel::flags(const QModelIndex& index) const {
     const auto flags = QAbstractTableModel::flags(index);
-    return index.column() >= Never ? flags | Qt::ItemIsUserCheckable : flags;
+    return index.column() >= Never && !m_session->recipe()->convertedBefore(index.row()) ? flags | Qt::ItemIsUserCheckable : flags;
 }
 
 bool LayerTableModel::setData(const QModelIndex& index, const QVariant& value, int role) {
-    if (!index.isValid() || index.column() < Never || role != Qt::CheckStateRole)
+    if (!index.isValid() || index.column() < Never || role != Qt::CheckStateRole || m_session->recipe()->convertedBefore(index.row()))
         return false;
     m_session->recipe()->setPins({index.row()}, value.toInt() != Qt::Checked ? Pin::None : index.column() == Never ? Pin::Never : Pin::Always);
     return true;

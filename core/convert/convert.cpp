@@ -62,7 +62,7 @@ Recipe frozen(const Recipe& recipe) {
              {{"key", "teacher.hash"}, {"expected", result.teacherHash}, {"found", info.hash}});
     if (result.teacherHash.empty())
         result.teacherHash = info.hash;
-    if (const auto kept = keptLayers(recipe, info.config.layers); kept && result.keep.kind == KeepRule::Kind::File) {
+    if (const auto kept = keptLayers(recipeOn(recipe, info.layerKinds), info.config.layers); kept && result.keep.kind == KeepRule::Kind::File) {
         result.keep = KeepRule{KeepRule::Kind::Layers, 0, *kept, "", ""};
     }
     return result;

@@ -61,7 +61,7 @@ public:
             if (found != m_student.end() && found->second.kind == Mixer::Kind::Linear)
                 correct(l, *weights, found->second);
             else
-                passOn(*weights, found == m_student.end() ? nullptr : &found->second);
+                passOn(*weights, mixerAt(teacher.mixers(), l), mixerAt(teacher, m_student, l));
         }
     }
 
@@ -79,11 +79,11 @@ private:
     // On the device; the same memory where it lies there.
     at::Tensor rows(const at::Tensor& stored, std::int64_t n, std::int64_t count) const { return stored.narrow(0, n, count).to(m_device); }
 
-    void passOn(const LayerWeights& weights, const Mixer* mixer) {
+    void passOn(const LayerWeights& weights, const Mixer* before, const Mixer* now) { // in the teacher, in the student
         for (const auto& [stream, own] : {std::pair(&m_teacher, false), std::pair(&m_own, true)})
             if (stream->defined())
                 forPieces(0, m_N, [&](std::int64_t n, std::int64_t count) {
-                    stream->narrow(0, n, count).copy_(runBlock(m_job.teacher, weights, own ? mixer : nullptr, rows(*stream, n, count)));
+                    stream->narrow(0, n, count).copy_(runBlock(m_job.teacher, weights, own ? now : before, rows(*stream, n, count)));
                 });
     }
 

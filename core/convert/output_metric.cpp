@@ -74,7 +74,7 @@ std::vector<OutputMetric> outputMetrics(const Model& teacher, const TokenWindows
             control.checkpoint();
             const auto weights = teacher.layer(static_cast<std::int64_t>(l));
             inputs.push_back(hidden);
-            middles.push_back(hidden + mixerOutput(teacher, *weights, nullptr, attentionInput(teacher, *weights, hidden)));
+            middles.push_back(hidden + mixerOutput(teacher, *weights, mixerAt(teacher.mixers(), static_cast<std::int64_t>(l)), attentionInput(teacher, *weights, hidden)));
             hidden = middles.back() + feedForward(teacher, *weights, middles.back());
         }
         at::Tensor g = scoreGradient(teacher, hidden, generator);
@@ -85,7 +85,7 @@ std::vector<OutputMetric> outputMetrics(const Model& teacher, const TokenWindows
             const at::Tensor rows = (g + pulledBack(mlp, middles[l], g)).flatten(0, 1).to(at::kFloat);
             fisher[l] += rows.t().matmul(rows).to(at::kDouble);
             if (l > 0) // the whole block, not its attention alone: keptBlock gives the same bits each time
-                g = pulledBack([&](const at::Tensor& h) { return keptBlock(teacher, *weights, nullptr, h); }, inputs[l], g);
+                g = pulledBack([&](const at::Tensor& h) { return keptBlock(teacher, *weights, mixerAt(teacher.mixers(), static_cast<std::int64_t>(l)), h); }, inputs[l], g);
         }
     }
     std::vector<OutputMetric> metrics;

@@ -16,7 +16,12 @@ bool cheaper(const LayerScore& a, const LayerScore& b) { // the lower layer wher
     return std::pair(finiteOrWorst(a.score), a.layer) < std::pair(finiteOrWorst(b.score), b.layer);
 }
 
+bool convertedBefore(const RankingTask& task, std::int64_t layer) { // in the teacher: there is nothing to rank
+    return task.job.teacher.mixers().contains(layer);
+}
+
 Ranking sorted(const RankingTask& task, std::string unit, std::vector<LayerScore> scores) {
+    std::erase_if(scores, [&](const LayerScore& entry) { return convertedBefore(task, entry.layer); });
     std::sort(scores.begin(), scores.end(), cheaper);
     Ranking ranking{std::move(unit), std::move(scores), {}};
     for (const auto& entry : ranking.scores)
@@ -49,7 +54,8 @@ Ranking bypass(const RankingTask& task) {
     const double whole = task.meter.teacher().loss;
     std::vector<LayerScore> scores;
     for (std::int64_t l = 0; l < task.job.teacher.config().layers; ++l)
-        scores.push_back({l, task.meter.withoutAttention(l) - whole});
+        if (!convertedBefore(task, l))
+            scores.push_back({l, task.meter.withoutAttention(l) - whole});
     return sorted(task, "nats of loss", std::move(scores));
 }
 
@@ -57,7 +63,7 @@ Ranking oneLayerKl(const RankingTask& task) {
     task.meter.teacher();
     std::vector<LayerScore> scores;
     for (std::int64_t l = 0; l < task.job.teacher.config().layers; ++l)
-        if (!task.job.never.contains(l))
+        if (!task.job.never.contains(l) && !convertedBefore(task, l))
             scores.push_back({l, task.meter.converted({l}, {}, layerText(l) + " converted").kl});
     return sorted(task, "nats of KL", std::move(scores));
 }
@@ -145,7 +151,7 @@ Ranking rankLayers(const std::string& method, const RankingTask& task) {
 }
 
 std::int64_t plannedMeasurements(const std::string& method, const RankingTask& task) {
-    const auto free = std::ssize(task.free), layers = task.job.teacher.config().layers,
+    const auto free = std::ssize(task.free), layers = task.job.teacher.config().layers - std::ssize(task.job.teacher.mixers()),
                single = layers - std::ssize(task.job.never);
     if (method == "score")
         return 0;

@@ -82,6 +82,8 @@ SelectionScorer::Stream SelectionScorer::embedded() const {
 // A layer's weights are fetched once for all batches: a streamed teacher reads them from its file.
 void SelectionScorer::runLayer(std::int64_t layer, const Mixer* mixer, Stream& stream, Count& count) {
     const auto weights = m_teacher.layer(layer);
+    if (!mixer)
+        mixer = mixerAt(m_teacher.mixers(), layer); // of a hybrid that is converted further
     for (auto& hidden : stream) {
         m_control.checkpoint();
         // Not in place: the old one may be a kept stream's.

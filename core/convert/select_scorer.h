@@ -16,7 +16,7 @@ struct ChoiceScore {
 // streams within `prefixBytes` (one at least). Streams larger than 2 GiB lie on the host.
 class SelectionScorer {
 public:
-    // By layer; nullptr: softmax. A mixer is known by its address, must outlive the scorer and be in the model's dtype.
+    // By layer; nullptr: the teacher's own. A mixer is known by its address, must outlive the scorer and be in the model's dtype.
     using Choice = std::vector<const Mixer*>;
     using Progress = std::function<void(double share)>; // of this measurement, 0 to 1; may throw
 

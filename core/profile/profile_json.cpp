@@ -138,6 +138,8 @@ Json profileToJson(const Profile& profile) {
         for (std::size_t head = 0; head < heads.size(); ++head)
             list.push_back(headToJson(heads[head], head, group, profile.edges));
         layers.push_back({{"layer", layer}, {"heads", std::move(list)}});
+        if (heads.empty())
+            layers.back()["converted"] = true;
     }
     return {{"schema", profile.schema},
             {"model", {{"name", profile.modelName}, {"hash", profile.modelHash}, {"kv_heads", profile.kvHeads}}},
