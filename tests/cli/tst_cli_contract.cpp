@@ -523,7 +523,7 @@ private Q_SLOTS:
         row("metrics nothing", "metrics absent", 1, "absent");
         row("metrics csv", "metrics run --csv no/such/file.csv", 1, "no/such/file.csv");
         row("export format", "export run --format onnx --out x", 2, "onnx");
-        row("export with a lift unasked", "export run --format gguf --out x", 1, "--lift");
+        row("export with a lift unasked", "export run --format qwen3.5 --out x", 1, "--lift");
         row("export dtype of another format", "export run --format hf --out x --dtype q8_0", 2, "q8_0");
         row("export shard size", "export run --out x --shard-size 5XB", 2, "5XB");
         row("export no shard size", "export run --out x --shard-size 0", 2, "--shard-size");
