@@ -196,6 +196,7 @@ private:
             if (!(std::abs(static_cast<double>(norm[i]) - value) <= 1e-4 * value)) // 16 bits round w
                 refuse(normName, "is not of lifted heads: 1 + w is " + std::to_string(norm[i]) + " at " + std::to_string(i) + ", " + std::to_string(value) + " was expected");
         };
+        requireZeros(name, bias, m_storedDim, stride, 1);
         for (std::size_t i = d; i < padded; ++i)
             expect(i, 0);
         for (std::size_t at = 0; at < bias.size(); at += step) {
