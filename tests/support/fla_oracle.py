@@ -1,13 +1,14 @@
 """Oracle of tst_export_fla: what flash-linear-attention's own GatedDeltaNetForCausalLM (its modules, config, loading and cache) makes of a folder on the CPU.
 fla_oracle.py FOLDER REQUEST.json OUT [own]  REQUEST: {"ids": [[..], ..] prompts, "text", "tokens" to make}; OUT.safetensors logits_<i>; OUT.json greedy tokens by its
                                              cache, without and of the left-padded batch, ids of the text, keys that were missing or unexpected
-fla_oracle.py version                        fails where there is no FLA
 fla_oracle.py make FOLDER CONFIG.json        a random model of that configuration with a tokenizer, as FLA itself saves one
+fla_oracle.py serve                          does both for JSON lists of arguments, a line each, and answers each with "linnet: done" or "linnet: " and what failed
 Its kernels are Triton's and flash-attn's, for GPUs. The functions that launch them are replaced by plain float64 recurrences; with `own` its Triton
 kernels run as they are, in Triton's interpreter (minutes for more than a tiny model), and only flash-attn is replaced."""
 import json
 import os
 import sys
+import traceback
 
 if "own" in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1" # read when triton is imported
@@ -212,5 +213,18 @@ def make(folder, config):
     tiny_teachers.save_tokenizer(folder, config["vocab_size"])
 
 
+def serve():
+    for line in sys.stdin:
+        try:
+            call(json.loads(line))
+            print("linnet: done", flush=True)
+        except Exception as error:
+            print("linnet:", " ".join(traceback.format_exception(error)).replace("\n", " | ")[-2000:], flush=True)
+
+
+def call(arguments):
+    {"make": make, "serve": serve}.get(arguments[0], lambda *rest: run(arguments[0], *rest))(*arguments[1:])
+
+
 if __name__ == "__main__":
-    {"make": make, "version": import_fla}.get(sys.argv[1], lambda *rest: run(sys.argv[1], *rest))(*sys.argv[2:])
+    call(sys.argv[1:])
