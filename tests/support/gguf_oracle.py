@@ -13,10 +13,10 @@ import numpy
 from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, quants
 
 import awkward_texts
-import tiny_teachers
 
 
 def teachers(folder):
+    import tiny_teachers # and with it torch, which the others do without
     config, cls, _ = tiny_teachers.KINDS["qwen3"]
     rope = dict(rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0))
     for seed, (name, own, sizes) in enumerate([
@@ -30,6 +30,7 @@ def teachers(folder):
 
 
 def words(folder, vocab):
+    import tiny_teachers
     tiny_teachers.make("qwen3", folder, 5, vocab=int(vocab), hidden=32, layers=2, heads=2, kv_heads=1, head_dim=16)
 
 

@@ -7,9 +7,9 @@ import math
 import sys
 import urllib.request
 
-import torch
+import numpy
 import xllamacpp
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 
 file, request, out = sys.argv[1:]
 request = json.load(open(request))
@@ -35,7 +35,7 @@ any_token = ask("/tokenize", {"content": "a"})["tokens"][0] # a step that yields
 
 
 def log_probabilities(ids):
-    row = torch.full([request["vocab"]], -math.inf)
+    row = numpy.full([request["vocab"]], -math.inf, numpy.float32)
     answer = complete(ids, 1, n_probs=request["vocab"], logit_bias=[[any_token, 1e6]]) # the bias is the sampler's, not theirs
     for entry in answer["completion_probabilities"][0]["top_logprobs"]:
         row[entry["id"]] = entry["logprob"]
@@ -48,7 +48,7 @@ for i, ids in enumerate(request["ids"]):
     answers["greedy"].append(complete(ids, request["tokens"], return_tokens=True)["tokens"])
     last = range(max(1, len(ids) - request["positions"] + 1), len(ids) + 1)
     if request["positions"]:
-        rows[f"log_probabilities_{i}"] = torch.stack([log_probabilities(ids[:end]) for end in last])
+        rows[f"log_probabilities_{i}"] = numpy.stack([log_probabilities(ids[:end]) for end in last])
 for text in request.get("texts", []):
     answers["text_ids"].append(ask("/tokenize", {"content": text, "add_special": True, "parse_special": True})["tokens"])
 if "messages" in request:
