@@ -159,7 +159,7 @@ void Session::openTeacher(const QString& path) {
 void Session::useRecipe(const core::Recipe& recipe, const QString& what) {
     if (!m_teacher)
         openFor(recipe, what);
-    else if (isFor(recipe, *m_teacher) && !recipe.teacherHash.empty() && !teacherPath(recipe).isEmpty())
+    else if (isFor(recipe, *m_teacher) && (m_teacher->hash.empty() || (!recipe.teacherHash.empty() && !teacherPath(recipe).isEmpty())))
         m_recipe.replace(recipe, what);
     else if (isFor(recipe, *m_teacher))
         takeSettings(recipe, what);

@@ -67,10 +67,10 @@ private Q_SLOTS:
         QCOMPARE(*recipe()->converted(), (Layers{2, 3, 5}));
         QCOMPARE(recipe()->undoStack()->count(), 1);
         const auto* summary = page.findChild<QLabel*>(QStringLiteral("layerSummary"));
-        QVERIFY2(summary->text().contains(QStringLiteral("3 of 6 layers converted")), qPrintable(summary->text()));
+        QVERIFY2(summary->text().contains(QStringLiteral("3 of 6 layers will be converted")), qPrintable(summary->text()));
         recipe()->undoStack()->undo();
         QCOMPARE(*recipe()->converted(), (Layers{3, 5}));
-        QVERIFY(summary->text().contains(QStringLiteral("2 of 6 layers converted")));
+        QVERIFY(summary->text().contains(QStringLiteral("2 of 6 layers will be converted")));
     }
 
     void presets_data() {

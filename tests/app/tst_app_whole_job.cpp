@@ -208,7 +208,7 @@ private Q_SLOTS:
         for (const int layer : {11, 20})
             QTest::mouseClick(map, Qt::LeftButton, {}, map->tickRect(layer).center());
         QCOMPARE(*session().recipe()->converted(), (std::vector<std::int64_t>{11, 20}));
-        QVERIFY(find<QLabel>("layerSummary")->text().contains(QStringLiteral("2 of 30 layers converted")));
+        QVERIFY(find<QLabel>("layerSummary")->text().contains(QStringLiteral("2 of 30 layers will be converted")));
     }
 
     void editATarget() {
