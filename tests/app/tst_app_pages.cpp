@@ -89,17 +89,17 @@ private Q_SLOTS:
         const int before = log->height();
         probe->raise();
         QTRY_VERIFY(probe->height() > before + 50);
-        QTest::qWait(200);
+        QTest::qWait(600);
         log->raise();
         QTRY_COMPARE(log->height(), before);
         probe->raise(); // a height that a person gave it stays
         QTRY_VERIFY(probe->height() > before + 50);
-        QTest::qWait(200);
-        m_window->resizeDocks({probe}, {probe->height() + 40}, Qt::Vertical);
-        QTest::qWait(50);
+        QTest::qWait(600);
+        m_window->resizeDocks({probe}, {probe->height() - 40}, Qt::Vertical);
+        QTest::qWait(400);
         const int dragged = probe->height();
         log->raise();
-        QTest::qWait(200);
+        QTest::qWait(500);
         QCOMPARE(log->height(), dragged);
     }
 
