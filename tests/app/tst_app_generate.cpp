@@ -269,7 +269,7 @@ private Q_SLOTS:
 
     void theTextsScrollTogether() {
         app::GeneratePage page(m_session.get());
-        page.resize(700, 420);
+        page.resize(700, 340);
         page.show();
         open(m_tiny.teacher());
         page.setStudent(m_tiny.run());
