@@ -159,7 +159,9 @@ void RunPanel::makeForm() {
     m_presetHint->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     m_presetHint->setMinimumHeight(kHintLines * fontMetrics().lineSpacing()); // one height for all presets, also where the panel is full
     m_form = new RecipeForm(m_session);
-    m_form->row(tr("text"), new TextField(m_session));
+    auto* text = new TextField(m_session);
+    m_form->row(tr("text"), text);
+    m_form->row({}, text->below());
     m_form->row(tr("keep"), m_keep);
     m_form->row({}, m_keepProblem = problemLabel(QStringLiteral("keepProblem")));
     m_form->row(tr("start"), m_preset);

@@ -47,10 +47,8 @@ TextField::TextField(Session* session, QWidget* parent) : QWidget(parent), m_ses
     m_below->setTextFormat(Qt::PlainText);
     auto* layout = new QGridLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
-    layout->setVerticalSpacing(2);
     layout->addWidget(m_line, 0, 0);
     layout->addWidget(m_browse, 0, 1);
-    layout->addWidget(m_below, 1, 0, 1, 2);
     layout->setColumnStretch(0, 1);
     setFocusProxy(m_line);
     connect(m_line, &QLineEdit::editingFinished, this, [this] {

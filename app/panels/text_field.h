@@ -15,6 +15,7 @@ class TextField : public QWidget {
     Q_OBJECT
 public:
     explicit TextField(Session* session, QWidget* parent = nullptr);
+    QLabel* below() const { return m_below; } // a row of its own: as high as its lines need
 
 private:
     void refresh();
