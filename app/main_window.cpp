@@ -49,7 +49,7 @@ namespace {
 constexpr int kLayoutVersion = 2;
 const QString kNews = QStringLiteral(" •"); // behind the title of a page
 
-constexpr int kLeastDock = 240; // pixels that the left docks keep in a narrow window
+constexpr int kLeastDock = 275; // pixels that the left docks keep in a narrow window
 
 QWidget* scrolled(QWidget* content, int leastWidth = 0) { // small screens: a panel scrolls rather than being cut
     auto* area = new QScrollArea;

@@ -38,7 +38,7 @@ void DockFold::remember() {
     if (m_window->isVisible() && !m_narrow)
         for (auto* dock : m_folding + m_staying)
             if (dock->isVisible() && !dock->isFloating())
-                m_widths[dock] = dock->width();
+                m_sizes[dock] = dock->size();
 }
 
 void DockFold::unfold() {
@@ -46,14 +46,17 @@ void DockFold::unfold() {
         if (dock)
             dock->show();
     QList<QDockWidget*> docks;
-    QList<int> widths;
+    QList<int> widths, heights;
     for (auto* dock : m_folding + m_staying)
-        if (!dock->isHidden() && !dock->isFloating() && m_widths.contains(dock)) {
+        if (!dock->isHidden() && !dock->isFloating() && m_sizes.contains(dock)) {
             docks << dock;
-            widths << m_widths[dock];
+            widths << m_sizes[dock].width();
+            heights << m_sizes[dock].height();
         }
-    if (!docks.isEmpty())
-        m_window->resizeDocks(docks, widths, Qt::Horizontal);
+    if (docks.isEmpty())
+        return;
+    m_window->resizeDocks(docks, widths, Qt::Horizontal);
+    m_window->resizeDocks(docks, heights, Qt::Vertical);
 }
 
 } // namespace linnet::app

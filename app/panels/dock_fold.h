@@ -5,6 +5,7 @@
 #include <QList>
 #include <QObject>
 #include <QPointer>
+#include <QSize>
 
 class QDockWidget;
 class QMainWindow;
@@ -27,7 +28,7 @@ private:
     QMainWindow* m_window;
     QList<QDockWidget*> m_folding, m_staying;
     QList<QPointer<QDockWidget>> m_folded;
-    QHash<QDockWidget*, int> m_widths;
+    QHash<QDockWidget*, QSize> m_sizes;
     bool m_narrow = false;
 };
 
