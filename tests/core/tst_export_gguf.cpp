@@ -21,7 +21,7 @@ constexpr int kGreedy = 20, kPositions = 5;
 
 at::Tensor logProbabilities(const Model& model, const std::vector<TokenId>& ids) {
     auto values = orFail(sequenceLogits(model, ids));
-    return at::log_softmax(at::tensor(values).view({static_cast<std::int64_t>(ids.size()), -1}), -1);
+    return at::log_softmax(at::tensor(values).view({static_cast<std::int64_t>(ids.size()), -1}).to(at::kDouble), -1);
 }
 
 std::vector<TokenId> greedy(const Model& model, const std::vector<TokenId>& ids) {
@@ -176,7 +176,7 @@ private Q_SLOTS:
                 const at::Tensor all = logProbabilities(model, kPrompts[i]);
                 return all.narrow(0, all.size(0) - rows, rows);
             };
-            const at::Tensor expected = last(*back), student = last(*original).to(at::kDouble);
+            const at::Tensor expected = last(*back), student = last(*original);
             const double difference = (found - expected).abs().max().item<double>();
             const double divergence = (student.exp() * (student - found)).sum(-1).mean().item<double>();
             qInfo("%s prompt %zu: log-probabilities differ by %.2e at most, KL to the student %.2e", QTest::currentDataTag(), i, difference, divergence);
@@ -309,7 +309,7 @@ private Q_SLOTS:
         const auto ids = modelTokenizer(*original).encode("The invention of the printing press changed how people", true);
         const Json answers = llamaSays(folder / "model.gguf", {{"ids", {ids}}, {"positions", 2}, {"vocab", original->config().vocabSize}});
         QVERIFY2(!answers.contains("error"), answers.value("error", std::string()).c_str());
-        const at::Tensor found = llamaLogProbabilities(folder / "model.gguf", 0), all = logProbabilities(*original, ids).to(at::kDouble);
+        const at::Tensor found = llamaLogProbabilities(folder / "model.gguf", 0), all = logProbabilities(*original, ids);
         const at::Tensor expected = all.narrow(0, all.size(0) - 2, 2);
         const double difference = (found - expected).abs().max().item<double>(), divergence = (expected.exp() * (expected - found)).sum(-1).mean().item<double>();
         qInfo("SmolLM2 %s: log-probabilities differ by %.2e at most, KL %.2e", qPrintable(dtype), difference, divergence);
