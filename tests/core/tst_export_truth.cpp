@@ -25,12 +25,24 @@ struct Teacher {
     const char *kind, *label;
 };
 const Teacher kTeachers[] = {{"wide", "Qwen3, head_dim is not hidden / heads"}, {"qwen3", "Qwen3, head_dim = hidden / heads"}, {"qwen2", "Qwen2 and 2.5"},
-                             {"llama", "Llama, plain RoPE"}, {"llama3", "Llama 3.1 and 3.2, scaled RoPE"}, {"smollm2", "SmolLM2"}};
+                             {"llama", "Llama and SmolLM2: plain RoPE, head_dim = hidden / heads"}, {"llama3", "Llama 3.1 and 3.2, scaled RoPE"}, {"smollm2", "the same with odd head counts, head_dim is not hidden / heads"}};
 
 struct Found {
     double error = INFINITY; // largest logit difference over the largest logit
     bool greedySame = false;
 };
+
+// Equal, or apart from where the first and second choice are as near as the logits are.
+bool sameButForTies(const Model& model, std::vector<TokenId> ids, const std::vector<TokenId>& theirs, const std::vector<TokenId>& ours) {
+    const auto at = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first;
+    if (ours == theirs)
+        return true;
+    ids.insert(ids.end(), ours.begin(), at);
+    const at::Tensor last = logitsOf(model, ids)[-1], two = std::get<0>(last.topk(2));
+    const double gap = ((two[0] - two[1]) / last.abs().max()).item<double>();
+    qInfo("greedy tokens part after %d, where the first two choices are %.2g of the largest logit apart", int(at - ours.begin()), gap);
+    return gap < 1e-5;
+}
 
 QString order(double error) { // "0", "1e-07"
     return error == 0 ? QStringLiteral("0") : QStringLiteral("1e%1").arg(int(std::ceil(std::log10(error))), 3, 10, QLatin1Char('0'));
@@ -60,7 +72,7 @@ class TestExportTruth : public QObject {
             auto made = orFail(generate(model, kPrompts[i], options)).ids;
             if (!endOfText && !made.empty() && modelTokenizer(model).isEndOfText(made.back()))
                 made.pop_back();
-            found.greedySame = found.greedySame && (greedy.is_null() || greedy[i].get<std::vector<TokenId>>() == made);
+            found.greedySame = found.greedySame && (greedy.is_null() || sameButForTies(model, kPrompts[i], greedy[i].get<std::vector<TokenId>>(), made));
         }
         return found;
     }
@@ -111,7 +123,7 @@ class TestExportTruth : public QObject {
         const Json versions = readJsonFile(out);
         const auto version = [&](const char* name) { return versions[name].is_string() ? QString::fromStdString(versions[name]) : QStringLiteral("absent"); };
         return QStringLiteral("Tiny random teachers, half of their layers converted, in float32 on a CPU; the figure is the largest difference over the largest logit, as an order of magnitude, and "
-                              "greedy tokens are the same wherever one stands (%1 of them). hf and qwen3.5: transformers %2 (torch %3); gguf: llama.cpp by xllamacpp %4; fla: flash-linear-attention's own "
+                              "greedy tokens are the same wherever one stands (%1 of them, ties aside). hf and qwen3.5: transformers %2 (torch %3); gguf: llama.cpp by xllamacpp %4; fla: flash-linear-attention's own "
                               "classes %5, its GPU kernels replaced by plain recurrences; adapter: Linnet; bundle: its student class after its source, in plain PyTorch.")
             .arg(kGreedy).arg(version("transformers"), version("torch"), version("xllamacpp"), version("flash-linear-attention"));
     }
