@@ -3,6 +3,7 @@
 #include "core/model/device_memory.h"
 
 #include "core/base/files.h"
+#include "core/model/cuda/torch_module.h"
 #include "core/model/device.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -38,8 +39,13 @@ DeviceMemory deviceMemory(const std::string& device) {
 }
 
 void releaseDeviceMemory() {
-    if (auto* allocator = gpuAllocator())
-        allocator->emptyCache();
+    auto* allocator = gpuAllocator();
+    if (!allocator)
+        return;
+    std::string ignored;
+    if (void* const clear = torchModuleFunction("linnetClearWorkspaces", ignored))
+        reinterpret_cast<void (*)()>(clear)();
+    allocator->emptyCache();
 }
 
 } // namespace linnet::core

@@ -15,7 +15,7 @@ struct DeviceMemory { // bytes
 };
 // Of the GPU that `device` names (as RunOptions or ModelInfo::device do); of main memory where that is none or nothing was put on it yet. From any thread.
 DeviceMemory deviceMemory(const std::string& device);
-// Blocks that the allocator keeps for later go back to the GPU: other programs see them free. Costs the next job some milliseconds.
+// Blocks that the allocator keeps for later, and cuBLAS' workspaces, go back to the GPU: other programs see them free. Only when no other thread computes. Costs the next job some milliseconds.
 void releaseDeviceMemory();
 
 } // namespace linnet::core

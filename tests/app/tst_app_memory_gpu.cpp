@@ -13,8 +13,7 @@ using namespace linnet::app;
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
-// cuBLAS keeps a workspace for each stream that ever called it, in the allocator's blocks: it is not the job's, and is used again.
-constexpr std::uint64_t kWorkspaces = 400 * kMiB;
+constexpr std::uint64_t kRest = 64 * kMiB; // of blocks in which something small lives on
 
 } // namespace
 
@@ -63,7 +62,7 @@ class TestAppMemoryGpu : public QObject {
     void isBackAt(const core::DeviceMemory& before, const char* after) {
         const auto now = memory();
         qInfo("%s: %.0f MiB of this process, %.0f before; peak %.0f", after, double(now.own) / kMiB, double(before.own) / kMiB, double(now.peak) / kMiB);
-        QVERIFY2(now.own <= before.own + kWorkspaces, after);
+        QVERIFY2(now.own <= before.own + kRest, after);
     }
 
 private Q_SLOTS:
@@ -87,7 +86,7 @@ private Q_SLOTS:
             m_worker.stop();
         });
         QVERIFY(stopped.error && stopped.error->code == core::ErrorCode::Cancelled);
-        QVERIFY2(during.own > before.own + 2 * kWorkspaces, "the run took too little for the test to say anything");
+        QVERIFY2(during.own > before.own + 1000 * kMiB, "the run took too little for the test to say anything");
         isBackAt(before, "after Stop");
     }
 
@@ -148,7 +147,7 @@ private Q_SLOTS:
         run(std::move(job));
         const auto now = memory();
         qInfo("after closing: %.0f MiB, %.0f before", double(now.own) / kMiB, double(before.own) / kMiB);
-        QVERIFY(now.own <= kWorkspaces && now.own < before.own);
+        QVERIFY(now.own <= kRest && now.own < before.own);
         QVERIFY(open().model);
     }
 };

@@ -1,6 +1,5 @@
 // CUDA graphs for code that links LibTorch without its CUDA half. What a graph needs of libtorch_cuda (its allocator's private pools)
-// sits in a module of its own, liblinnet_torch_cuda.so beside the program or in its lib folder, loaded on first use; where it is
-// missing, everything runs without graphs.
+// sits in a module of its own (torch_module.h); where it is missing, everything runs without graphs.
 #pragma once
 
 #include <functional>
