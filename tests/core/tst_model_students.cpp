@@ -284,11 +284,14 @@ private Q_SLOTS:
             counted += std::accumulate(info.shape.begin(), info.shape.end(), std::int64_t(1), std::multiplies<>());
         QCOMPARE(llama.parameters, counted);
         QCOMPARE(llama.cacheBytesPerToken, std::uint64_t(3 * 2 * 1 * 24 * 4));
-        QCOMPARE(llama.exports.size(), std::size_t(4));
-        QVERIFY(llama.exports[0].available && llama.exports[0].exact);
-        for (std::size_t i = 1; i < 4; ++i)
-            QVERIFY(!llama.exports[i].available && !llama.exports[i].reason.empty());
-        QVERIFY(qwen3.exports[1].exact && qwen3.exports[2].exact && !qwen3.exports[3].exact);
+        const auto choice = [](const ModelInfo& info, const std::string& format) {
+            return *std::ranges::find(info.exports, format, &ExportChoice::format);
+        };
+        QCOMPARE(llama.exports.size(), kExportFormats.size());
+        QVERIFY(choice(llama, "hf").exact() && choice(llama, "adapter").exact());
+        for (const char* format : {"qwen3.5", "gguf", "fla"}) // biases of its feed-forward layers
+            QVERIFY(!choice(llama, format).available() && choice(llama, format).reason.find("bias") != std::string::npos);
+        QVERIFY(choice(qwen3, "qwen3.5").exact() && choice(qwen3, "gguf").exact() && !choice(qwen3, "fla").available());
     }
 };
 
