@@ -4,12 +4,18 @@
 #include <QEvent>
 #include <QMainWindow>
 #include <QTimer>
+#include <algorithm>
 #include <utility>
 
 namespace linnet::app {
+namespace {
+
+constexpr int kNarrow = 1000, kWide = 1200, kMargin = 30; // pixels
+
+}
 
 DockFold::DockFold(QMainWindow* window, const QList<QDockWidget*>& folding, const QList<QDockWidget*>& staying)
-    : QObject(window), m_window(window), m_folding(folding), m_staying(staying) {
+    : QObject(window), m_window(window), m_folding(folding), m_staying(staying), m_enough(kNarrow) {
     window->installEventFilter(this);
 }
 
@@ -20,7 +26,10 @@ bool DockFold::eventFilter(QObject* watched, QEvent* event) {
 }
 
 void DockFold::follow() {
-    const bool narrow = m_window->width() < kNarrow;
+    // A window manager stops at the least width that the docks ask for: just before it they must fold, or they never do.
+    if (!m_narrow)
+        m_enough = std::clamp(m_window->minimumSizeHint().width() + kMargin, kNarrow, kWide);
+    const bool narrow = m_window->width() < m_enough;
     if (!m_window->isVisible() || narrow == m_narrow) {
         return remember();
     }

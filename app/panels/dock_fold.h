@@ -17,7 +17,6 @@ class DockFold : public QObject {
 public:
     DockFold(QMainWindow* window, const QList<QDockWidget*>& folding, const QList<QDockWidget*>& staying);
     void unfold(); // whatever the width: before a layout is saved or set
-    static constexpr int kNarrow = 1000; // pixels of the window
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
@@ -30,6 +29,7 @@ private:
     QList<QPointer<QDockWidget>> m_folded;
     QHash<QDockWidget*, QSize> m_sizes;
     bool m_narrow = false;
+    int m_enough; // pixels of the window with all its docks
 };
 
 } // namespace linnet::app

@@ -322,7 +322,6 @@ private Q_SLOTS:
         QTest::newRow("too few tokens") << "tokens" << "token";
         QTest::newRow("layer out of range") << "layer" << "9";
         QTest::newRow("head out of range") << "head" << "77";
-        QTest::newRow("student as teacher") << "student" << "already";
     }
     void refusals() {
         QFETCH(QString, change);
@@ -338,10 +337,8 @@ private Q_SLOTS:
             wanted.calibrationTokens = 100'000'000;
         else if (change == "layer")
             wanted.keep = parseKeepRule("layers:0,9");
-        else if (change == "head")
-            wanted.targets[1][77].beta = 0.5;
         else
-            wanted.teacherSource = m_plain.string();
+            wanted.targets[1][77].beta = 0.5;
         const auto refused = convertTo(run("refused " + change.toStdString()), wanted);
         QVERIFY(!refused);
         QVERIFY2(messageOf(refused).contains(culprit), qPrintable(messageOf(refused)));
