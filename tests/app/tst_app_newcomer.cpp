@@ -263,6 +263,7 @@ private Q_SLOTS:
 
     void nothingSelectedIsSaid() {
         openAs(teacher("aaaa"), 1);
+        m_window->resize(1280, 800);
         session().selection()->select({{3, 1}}, {3, 1});
         QTRY_VERIFY(!find("inspectorEmpty")->isVisible());
         action("clearSelection")->trigger();

@@ -269,7 +269,13 @@ private Q_SLOTS:
 
     void theEvaluationIsShown() {
         auto* table = find("evaluationPanel")->findChild<QTableWidget*>();
-        QVERIFY(table->isVisible()); // the run moved the eye there
+        auto* pages = find<QTabWidget>("pages"); // the run left the eye where it was, and marks the page
+        for (int i = 0; i < pages->count(); ++i)
+            if (pages->widget(i)->isAncestorOf(table)) {
+                QVERIFY2(pages->tabText(i).contains(QStringLiteral("•")), qPrintable(pages->tabText(i)));
+                pages->setCurrentIndex(i);
+            }
+        QVERIFY(table->isVisible());
         for (const int row : {0, 1, 2, 3})
             QVERIFY2(table->item(row, 1)->text().toDouble() > 1, qPrintable(table->item(row, 0)->text()));
         const double teacher = table->item(0, 1)->text().toDouble(), student = table->item(3, 1)->text().toDouble();

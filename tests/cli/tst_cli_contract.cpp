@@ -239,6 +239,8 @@ private Q_SLOTS:
         for (const char* key : {"head", "kv_head", "distance.mean", "distance.se", "distance.p10", "distance.p50", "distance.p90", "distance_no_sink.mean", "distance_no_sink.se", "entropy.mean", "entropy.se", "concentration.layer", "concentration.absolute", "output_rms.pre_o", "output_rms.post_o", "sink_mass", "previous_mass", "self_mass", "histogram.edges.1", "histogram.mass.0"})
             keys += " " + head + key;
         QTest::newRow("profile") << "profile llama --data text.txt --tokens 256 --seq-len 32 --out profile.json" << keys;
+        QTest::newRow("profile of a student") << "profile run --data text.txt --seq-len 32 --tokens 64 --out kept.json" << "layers.0.heads.5.distance.mean layers.2.heads.0.entropy.mean";
+        QTest::newRow("select of a student") << "select run --keep 1 --data text.txt --seq-len 32 --tokens 64" << "ranking.0.layer kept_layers.0";
         QTest::newRow("recipe new") << "recipe new llama --keep uniform:2 --out new.json" << "version teacher.source data.text keep align.steps";
         QTest::newRow("recipe new, method") << "recipe new llama --out new2.json --preset paper" << "preset keep";
         QTest::newRow("recipe new, stages") << "recipe new llama --out new3.json --keep greedy:cache=64KiB@2048 --steps 5 --drift refit --distill-steps 3" << "align.drift distill.steps";
@@ -459,7 +461,6 @@ private Q_SLOTS:
         row("profile empty text", "profile llama --data empty.txt --seq-len 32", 2, "32");
         row("profile seq-len", "profile llama --data text.txt --seq-len 1", 2, "1");
         row("profile tokens", "profile llama --data text.txt --tokens -5", 2, "-5");
-        row("profile of a student", "profile run --data text.txt --seq-len 32 --tokens 64", 1, "layer");
         row("bad line of text", "profile llama --data bad.jsonl --seq-len 4", 1, "bad.jsonl");
         row("self what", "eval llama --data self:x --seq-len 32", 2, "self:x");
         row("self none", "eval llama --data self:0 --seq-len 32", 2, "self:0");
@@ -489,7 +490,6 @@ private Q_SLOTS:
         row("profile absent slices", "profile llama --data run/nothing.safetensors", 1, "nothing.safetensors");
         row("eval another vocabulary", "eval run --data strange/samples.safetensors", 2, "297"); // its teacher's tokenizer has one token less
         row("eval beyond the vocabulary", "eval run --data beyond.safetensors", 2, "token 300");
-        row("select of a student", "select run --keep 2 --data text.txt --seq-len 32 --tokens 64", 1, "teacher");
         row("study no text", "study --model llama --out x", 2, "--data");
         row("study nowhere", "study --model llama --data study.jsonl", 2, "--out");
         row("study short text", "study --model llama --data rows.jsonl --out refused --quick", 2, "rows.jsonl");
