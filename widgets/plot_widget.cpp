@@ -30,9 +30,8 @@ PlotWidget::PlotWidget(QWidget* parent) : ExportWidget(parent), m_plot(new QCust
 }
 
 bool PlotWidget::eventFilter(QObject* watched, QEvent* event) {
-    // QCustomPlot keeps every turn of the wheel. Where it does nothing with it, or not without Ctrl, the panel around it scrolls.
-    if (watched == m_plot && event->type() == QEvent::Wheel &&
-        (!(m_plot->interactions() & QCP::iRangeZoom) || (m_wheelNeedsCtrl && !(static_cast<QWheelEvent*>(event)->modifiers() & Qt::ControlModifier)))) {
+    // QCustomPlot keeps every turn of the wheel. Where it does nothing with it, the panel around it scrolls.
+    if (watched == m_plot && event->type() == QEvent::Wheel && !(m_plot->interactions() & QCP::iRangeZoom)) {
         event->ignore();
         return true;
     }

@@ -12,7 +12,6 @@ class PlotWidget : public ExportWidget {
 
 public:
     int replotCount() const { return m_replots; }
-    void setWheelNeedsCtrl(bool needs) { m_wheelNeedsCtrl = needs; } // to zoom: in a panel that scrolls
 
 protected:
     explicit PlotWidget(QWidget* parent);
@@ -39,7 +38,6 @@ private:
     void styleAxes();
 
     QCustomPlot* m_plot;
-    bool m_wheelNeedsCtrl = false;
     PlotColors m_colors;
     int m_replots = 0;
     bool m_exporting = false;

@@ -23,7 +23,7 @@ std::int64_t microBatch(std::int64_t batch) { // the largest that makes whole ba
 }
 
 struct StageNumbers {
-    std::int64_t steps, batch, warmup;
+    std::int64_t steps, batch, warmup; // warmup: of stage 2, which alone reads it
     double lr;
     std::string schedule; // as transformers' TrainingArguments names it
 };
@@ -34,15 +34,14 @@ StageNumbers numbersOf(const BundleFacts& f, int stage) {
     const auto onePass = [&](std::int64_t windows, std::int64_t batch) { return windows > 0 ? (windows + batch - 1) / batch : 300; };
     StageNumbers n{};
     std::string schedule;
-    double warmup = 0;
     if (stage == 1) {
-        n.batch = a.batch, n.lr = a.lr, schedule = a.schedule, warmup = a.warmup;
+        n.batch = a.batch, n.lr = a.lr, schedule = a.schedule;
         n.steps = a.steps > 0 ? a.steps : onePass(f.calibrationWindows, n.batch);
     } else {
-        n.batch = d.batch, n.lr = d.lr, schedule = d.schedule, warmup = d.warmup;
+        n.batch = d.batch, n.lr = d.lr, schedule = d.schedule;
         n.steps = d.steps > 0 ? d.steps : onePass(f.trainingWindows > 0 ? f.trainingWindows : f.calibrationWindows, n.batch);
+        n.warmup = std::llround(d.warmup * static_cast<double>(n.steps));
     }
-    n.warmup = std::llround(warmup * static_cast<double>(n.steps));
     n.schedule = schedule == "constant" ? "constant_with_warmup" : schedule == "linear" ? "linear" : "cosine";
     return n;
 }
