@@ -1,6 +1,7 @@
 #include "app/main_window.h"
 
 #include "app/models/error_text.h"
+#include "app/models/settings.h"
 #include "app/panels/curves_panel.h"
 #include "app/panels/evaluation_panel.h"
 #include "app/panels/command_menu.h"
@@ -37,7 +38,6 @@
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QScrollArea>
-#include <QSettings>
 #include <QStatusBar>
 #include <QTabWidget>
 #include <QToolBar>
@@ -78,7 +78,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     makeMenus();
     makeStatusBar();
     resetLayout();
-    const QSettings settings;
+    const Settings settings;
     if (settings.value(QStringLiteral("window/layout")).toInt() == kLayoutVersion) {
         restoreGeometry(settings.value(QStringLiteral("window/geometry")).toByteArray());
         restoreState(settings.value(QStringLiteral("window/state")).toByteArray(), kLayoutVersion);
@@ -331,7 +331,8 @@ void MainWindow::updateActions() {
     m_actions[QStringLiteral("export")]->setEnabled(idle && run && run->state == QLatin1String("done"));
     m_actions[QStringLiteral("saveRecipe")]->setEnabled(teacher);
     if (idle) {
-        m_strip->finish(m_session.jobTitle());
+        if (m_strip->isRunning() || m_ended != m_session.jobTitle()) // how it ended is said once
+            m_strip->finish(m_ended = m_session.jobTitle());
         return;
     }
     if (!m_strip->isRunning())
@@ -400,6 +401,10 @@ void MainWindow::showError(const QString& title, const core::Error& error) {
         details += QString::fromStdString(key) + QStringLiteral(": ") + QString::fromStdString(value) + QLatin1Char('\n');
     if (!details.isEmpty())
         box->setDetailedText(details);
+    connect(box, &QMessageBox::finished, this, [this] { // it was read
+        if (m_session.jobState() == JobState::Idle)
+            m_strip->finish({});
+    });
     box->open(); // not exec: the window goes on
 }
 
@@ -413,7 +418,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
 
 void MainWindow::closeEvent(QCloseEvent* event) {
     m_fold->unfold();
-    QSettings settings;
+    Settings settings;
     settings.setValue(QStringLiteral("window/layout"), kLayoutVersion);
     settings.setValue(QStringLiteral("window/geometry"), saveGeometry());
     settings.setValue(QStringLiteral("window/state"), saveState(kLayoutVersion));

@@ -1,9 +1,10 @@
 #include "app/models/generate_model.h"
 
+#include "app/models/settings.h"
+
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
-#include <QSettings>
 
 namespace linnet::app {
 namespace {
@@ -25,7 +26,7 @@ QString Side::text() const {
 }
 
 GenerateModel::GenerateModel(Submit submit, QObject* parent) : QObject(parent), m_submit(std::move(submit)) {
-    m_history = historyFromJson(QSettings().value(kHistoryKey).toByteArray());
+    m_history = historyFromJson(Settings().value(kHistoryKey).toByteArray());
 }
 
 bool GenerateModel::scored() const {
@@ -141,13 +142,13 @@ void GenerateModel::remember(const GenerateSettings& settings) {
     m_history.removeIf([&](const GenerateSettings& old) { return old.prompt == settings.prompt; });
     m_history.prepend(settings);
     m_history.resize(std::min(m_history.size(), kMaxHistory));
-    QSettings().setValue(kHistoryKey, historyToJson(m_history));
+    Settings().setValue(kHistoryKey, historyToJson(m_history));
     Q_EMIT historyChanged();
 }
 
 void GenerateModel::clearHistory() {
     m_history.clear();
-    QSettings().remove(kHistoryKey);
+    Settings().remove(kHistoryKey);
     Q_EMIT historyChanged();
 }
 

@@ -1,7 +1,8 @@
 #include "app/models/recents.h"
 
+#include "app/models/settings.h"
+
 #include <QFileInfo>
-#include <QSettings>
 
 namespace linnet::app {
 namespace {
@@ -13,7 +14,7 @@ QString keyOf(Recent kind) {
 } // namespace
 
 QStringList recents(Recent kind) {
-    QStringList list = QSettings().value(keyOf(kind)).toStringList();
+    QStringList list = Settings().value(keyOf(kind)).toStringList();
     list.removeAll(QString());
     list.removeDuplicates();
     return list.mid(0, kMaxRecent);
@@ -24,17 +25,17 @@ void addRecent(Recent kind, const QString& path) {
     QStringList list = recents(kind);
     list.removeAll(whole);
     list.prepend(whole);
-    QSettings().setValue(keyOf(kind), QStringList(list.mid(0, kMaxRecent)));
+    Settings().setValue(keyOf(kind), QStringList(list.mid(0, kMaxRecent)));
 }
 
 void dropRecent(Recent kind, const QString& path) {
     QStringList list = recents(kind);
     list.removeAll(path);
-    QSettings().setValue(keyOf(kind), list);
+    Settings().setValue(keyOf(kind), list);
 }
 
 void clearRecents() {
-    QSettings().remove(QStringLiteral("recent"));
+    Settings().remove(QStringLiteral("recent"));
 }
 
 } // namespace linnet::app

@@ -1,4 +1,4 @@
-// What was opened of late, newest first: models, recipes and runs, each in a list of its own (QSettings "recent/...").
+// What was opened of late, newest first: models, recipes and runs, each in a list of its own (Settings "recent/...").
 #pragma once
 
 #include <QStringList>

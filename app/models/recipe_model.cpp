@@ -1,6 +1,7 @@
 #include "app/models/recipe_model.h"
 
 #include "app/commands/recipe_command.h"
+#include "app/models/layer_choice.h"
 #include "core/base/json.h"
 #include "core/convert/recipe_checks.h"
 #include "widgets/plurals.h"
@@ -57,12 +58,12 @@ RecipeModel::RecipeModel(QObject* parent) : QObject(parent) {
     m_autosave.setSingleShot(true);
     m_autosave.setInterval(kAutosaveMs);
     connect(&m_autosave, &QTimer::timeout, this, &RecipeModel::autosave);
-    connect(&m_journal, &RecipeJournal::written, this, [this] {
+    connect(&m_journal, &FileJournal::written, this, [this] {
         m_lastAutosave = QDateTime::currentDateTime();
         m_autosaveProblem.reset();
         Q_EMIT autosaved();
     });
-    connect(&m_journal, &RecipeJournal::failed, this, [this](const core::Error& error) {
+    connect(&m_journal, &FileJournal::failed, this, [this](const core::Error& error) {
         if (!m_autosave.isActive())
             m_autosave.start(kRetryMs);
         m_autosaveProblem = error;
@@ -192,18 +193,7 @@ QString RecipeModel::keepText() const {
         return m_keepText;
     if (m_recipe.keep.kind != core::KeepRule::Kind::Layers)
         return QString::fromStdString(m_recipe.keep.text());
-    QStringList parts;
-    const auto& layers = m_recipe.keep.layers;
-    for (std::size_t i = 0, end = 0; i < layers.size(); i = end) {
-        for (end = i + 1; end < layers.size() && layers[end] == layers[end - 1] + 1;)
-            ++end;
-        if (end - i > 2)
-            parts << QStringLiteral("%1-%2").arg(layers[i]).arg(layers[end - 1]);
-        else
-            for (auto k = i; k < end; ++k)
-                parts << QString::number(layers[k]);
-    }
-    return QStringLiteral("layers:") + parts.join(QLatin1Char(','));
+    return QStringLiteral("layers:") + layerRanges(m_recipe.keep.layers, QStringLiteral(","));
 }
 
 Pin RecipeModel::pin(int layer) const {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/models/autosave_slot.h"
-#include "app/models/recipe_journal.h"
+#include "app/models/file_journal.h"
 #include "app/models/selection_model.h"
 #include "core/recipe/recipe.h"
 
@@ -85,7 +85,7 @@ private:
     QUndoStack m_undo;
     QTimer m_autosave;
     AutosaveSlot m_slot; // freed once the journal below has written what waits
-    RecipeJournal m_journal;
+    FileJournal m_journal;
     QDateTime m_lastAutosave;
     QString m_keepText; // that is no rule
     std::optional<core::Error> m_keepProblem, m_autosaveProblem;

@@ -1,10 +1,11 @@
 #include "app/models/run_library.h"
 
+#include "app/models/settings.h"
+
 #include <QCoreApplication>
 #include <QDateTime>
 #include <QDir>
 #include <QFileInfo>
-#include <QSettings>
 #include <QStandardPaths>
 #include <QThreadPool>
 #include <algorithm>
@@ -22,9 +23,10 @@ RunLibrary::RunLibrary(Device device, QObject* parent) : QObject(parent), m_devi
     m_keep.setSingleShot(true);
     m_keep.setInterval(kKeepMs);
     connect(&m_keep, &QTimer::timeout, this, &RunLibrary::write);
+    connect(&m_journal, &FileJournal::failed, this, [this] { Q_EMIT notice(tr("Names and colours of runs could not be written to %1").arg(m_file)); });
     m_file = QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/runs.json");
     m_memory = readRunMemory(m_file);
-    widgets::setRunColors(QSettings().value(QStringLiteral("runs/colors")).toString() == QLatin1String("tol") ? widgets::RunColors::Tol : widgets::RunColors::OkabeIto);
+    widgets::setRunColors(Settings().value(QStringLiteral("runs/colors")).toString() == QLatin1String("tol") ? widgets::RunColors::Tol : widgets::RunColors::OkabeIto);
     for (const auto& waiting : m_memory.queue) {
         const auto run = entryFor(waiting.folder);
         run->recipe = waiting.recipe;
@@ -51,11 +53,11 @@ RunLibrary::~RunLibrary() {
 
 QString RunLibrary::runsFolder() const {
     const auto documents = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation) + QStringLiteral("/Linnet");
-    return QSettings().value(QStringLiteral("runs/folder"), documents).toString();
+    return Settings().value(QStringLiteral("runs/folder"), documents).toString();
 }
 
 void RunLibrary::setRunsFolder(const QString& folder) {
-    QSettings().setValue(QStringLiteral("runs/folder"), folder);
+    Settings().setValue(QStringLiteral("runs/folder"), folder);
     for (const auto& run : m_runs) // listed because they lay in the folder of before
         if (run->hasBegun() && !m_memory.added.contains(run->folder))
             m_memory.added.append(run->folder);
@@ -114,8 +116,7 @@ void RunLibrary::sort() {
 
 void RunLibrary::write() {
     m_keep.stop();
-    if (!writeRunMemory(m_file, m_memory))
-        Q_EMIT notice(tr("Names and colours of runs could not be written to %1").arg(m_file));
+    m_journal.write(m_file, runMemoryText(m_memory));
 }
 
 QList<RunEntryPtr> RunLibrary::drawn() const {
@@ -273,7 +274,7 @@ void RunLibrary::setBaseline(const QString& folder) {
 }
 
 void RunLibrary::setColors(widgets::RunColors set) {
-    QSettings().setValue(QStringLiteral("runs/colors"), set == widgets::RunColors::Tol ? QStringLiteral("tol") : QStringLiteral("okabe-ito"));
+    Settings().setValue(QStringLiteral("runs/colors"), set == widgets::RunColors::Tol ? QStringLiteral("tol") : QStringLiteral("okabe-ito"));
     if (set == widgets::runColors())
         return;
     widgets::setRunColors(set);

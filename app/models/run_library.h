@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/jobs/worker.h"
+#include "app/models/file_journal.h"
 #include "app/models/run_entry.h"
 #include "app/models/run_store.h"
 #include "widgets/run_look.h"
@@ -35,7 +36,7 @@ public:
     bool isHeld() const { return m_held; } // waiting runs start only when asked for: after a stop, and after the window was closed
     void setHeld(bool held);
     QList<RunEntryPtr> drawn() const;     // ticked ones, the chosen one and the baseline: what Curves shows
-    QString runsFolder() const;           // QSettings "runs/folder", default Documents/Linnet
+    QString runsFolder() const;           // Settings "runs/folder", default Documents/Linnet
     void setRunsFolder(const QString& folder); // of new runs; its runs are listed too
 
     QString enqueue(const core::Recipe& recipe); // its folder-to-be; starts at once where nothing runs or is held
@@ -47,7 +48,7 @@ public:
     void rename(const QString& folder, const QString& name); // "" = as its folder
     void setLook(const QString& folder, int look);
     void setBaseline(const QString& folder);     // "" = none
-    void setColors(widgets::RunColors set);      // of all runs, kept in QSettings "runs/colors"
+    void setColors(widgets::RunColors set);      // of all runs, kept in Settings "runs/colors"
     void setShown(const QString& folder, bool shown);
     void remove(const QString& folder);  // a waiting or ended run, with its folder; refuses what is executed and what is no run
     void discard(const QString& folder); // of a running one: stops, then removes
@@ -90,6 +91,7 @@ private:
     Device m_device;
     QString m_file;
     RunMemory m_memory;
+    FileJournal m_journal; // of m_memory
     QList<RunEntryPtr> m_runs;
     RunEntryPtr m_current, m_running;
     bool m_held = false, m_looking = false, m_lookAgain = false;

@@ -2,11 +2,6 @@
 
 #include "core/base/json.h"
 
-#include <QDir>
-#include <QFile>
-#include <QFileInfo>
-#include <QSaveFile>
-
 namespace linnet::app {
 namespace {
 
@@ -35,7 +30,7 @@ RunMemory readRunMemory(const QString& path) {
     return memory;
 }
 
-bool writeRunMemory(const QString& path, const RunMemory& memory) {
+std::string runMemoryText(const RunMemory& memory) {
     core::Json runs = core::Json::array(), queue = core::Json::array(), added = core::Json::array();
     for (auto run = memory.runs.begin(); run != memory.runs.end(); ++run)
         runs.push_back({{"folder", run.key().toStdString()}, {"name", run->name.toStdString()}, {"look", run->look}});
@@ -44,10 +39,7 @@ bool writeRunMemory(const QString& path, const RunMemory& memory) {
     for (const auto& folder : memory.added)
         added.push_back(folder.toStdString());
     const core::Json json{{"runs", runs}, {"queue", queue}, {"added", added}, {"baseline", memory.baseline.toStdString()}};
-    QDir().mkpath(QFileInfo(path).absolutePath());
-    QSaveFile file(path);
-    const auto bytes = QByteArray::fromStdString(json.dump(1) + "\n");
-    return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.commit();
+    return json.dump(1) + "\n";
 }
 
 } // namespace linnet::app

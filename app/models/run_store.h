@@ -1,5 +1,5 @@
 // What the window remembers about runs beside their folders: names, looks, the baseline, the queue with its recipes, and run folders
-// that lie elsewhere. One small file in the app's data folder, written atomically; nothing of it enters recipes or run folders.
+// that lie elsewhere. One small file in the app's data folder, written by a FileJournal; nothing of it enters recipes or run folders.
 #pragma once
 
 #include "core/recipe/recipe.h"
@@ -25,7 +25,7 @@ struct RunMemory {
     QString baseline;        // a folder, ""
 };
 
-RunMemory readRunMemory(const QString& file);                          // what can't be read is left out
-bool writeRunMemory(const QString& file, const RunMemory& memory);     // false: not written, the old file stays
+RunMemory readRunMemory(const QString& file); // what can't be read is left out
+std::string runMemoryText(const RunMemory& memory);
 
 } // namespace linnet::app

@@ -10,7 +10,6 @@
 #include <QDateTime>
 #include <QFileInfo>
 #include <QPointer>
-#include <QSettings>
 #include <QStandardPaths>
 #include <QThreadPool>
 

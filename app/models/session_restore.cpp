@@ -1,9 +1,9 @@
 #include "app/models/session_restore.h"
 
 #include "app/models/session.h"
+#include "app/models/settings.h"
 
 #include <QFileInfo>
-#include <QSettings>
 #include <QTabWidget>
 
 namespace linnet::app {
@@ -25,7 +25,7 @@ HeadId headOf(const QString& text) { // invalid where it is no head
 } // namespace
 
 SessionRestore::SessionRestore(Session* session, QTabWidget* pages, QObject* parent) : QObject(parent), m_session(session), m_pages(pages) {
-    const auto shown = QSettings().value(QStringLiteral("session/page")).toString();
+    const auto shown = Settings().value(QStringLiteral("session/page")).toString();
     for (int i = 0; i < pages->count(); ++i)
         if (!shown.isEmpty() && pages->widget(i)->objectName() == shown)
             pages->setCurrentIndex(i);
@@ -46,19 +46,19 @@ SessionRestore::SessionRestore(Session* session, QTabWidget* pages, QObject* par
 }
 
 bool SessionRestore::reopens() {
-    return QSettings().value(QStringLiteral("session/reopen"), true).toBool();
+    return Settings().value(QStringLiteral("session/reopen"), true).toBool();
 }
 
 void SessionRestore::setReopens(bool reopen) {
-    QSettings().setValue(QStringLiteral("session/reopen"), reopen);
+    Settings().setValue(QStringLiteral("session/reopen"), reopen);
 }
 
 QString SessionRestore::lastModel() {
-    return QSettings().value(QStringLiteral("session/model")).toString();
+    return Settings().value(QStringLiteral("session/model")).toString();
 }
 
 void SessionRestore::save() {
-    QSettings settings;
+    Settings settings;
     if (const auto* page = m_pages->currentWidget())
         settings.setValue(QStringLiteral("session/page"), page->objectName());
     const auto& teacher = m_session->teacher();
@@ -82,7 +82,7 @@ void SessionRestore::teacherChanged() {
     const auto& teacher = m_session->teacher();
     if (!teacher || std::exchange(m_restored, true))
         return;
-    const QSettings settings;
+    const Settings settings;
     if (settings.value(QStringLiteral("session/hash")).toString() != QString::fromStdString(teacher->hash))
         return;
     QSet<HeadId> heads;

@@ -1,4 +1,4 @@
-// What the window showed when it was last seen: teacher, run, page and selection (QSettings "session/..."), written within
+// What the window showed when it was last seen: teacher, run, page and selection (Settings "session/..."), written within
 // two seconds of a change, so that a kill loses none of it either.
 #pragma once
 

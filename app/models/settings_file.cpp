@@ -1,5 +1,7 @@
 #include "app/models/settings_file.h"
 
+#include "app/models/settings.h"
+
 #include <QCoreApplication>
 #include <QFile>
 #include <QSettings>
@@ -40,12 +42,13 @@ QString mendSettings() {
     QFile::remove(aside);
     const bool moved = QFile::rename(path, aside);
     QSettings().clear(); // Qt remembers what it could read
+    Settings::sync();
     return tr("The settings file was damaged: Linnet starts with its defaults. %1").arg(moved ? tr("The old file is kept as %1.").arg(aside) : QString());
 }
 
 void resetSettings() {
-    QSettings settings;
-    for (const auto& key : settings.allKeys())
+    Settings settings;
+    for (const auto& key : settings.keys())
         if (!key.startsWith(QLatin1String("recent/")) && key != QLatin1String("runs/folder"))
             settings.remove(key);
 }

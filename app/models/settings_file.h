@@ -5,7 +5,7 @@
 
 namespace linnet::app {
 
-// Call before anything reads QSettings. Returns what to tell the person, empty where all is well.
+// Call before anything reads Settings. Returns what to tell the person, empty where all is well.
 QString mendSettings();
 void resetSettings(); // everything but the lists of recent files and where runs lie
 

@@ -1,6 +1,7 @@
 #include "app/models/shortcut_map.h"
 
-#include <QSettings>
+#include "app/models/settings.h"
+
 #include <optional>
 
 namespace linnet::app {
@@ -18,7 +19,7 @@ bool sane(const QKeySequence& keys) {
 }
 
 std::optional<QKeySequence> stored(const QString& name) {
-    const auto value = QSettings().value(keyOf(name));
+    const auto value = Settings().value(keyOf(name));
     if (value.typeId() != QMetaType::QString)
         return std::nullopt;
     const auto text = value.toString();
@@ -30,6 +31,8 @@ std::optional<QKeySequence> stored(const QString& name) {
 
 QString ShortcutMap::Entry::title() const {
     auto text = action ? action->text() : name;
+    if (action && text.startsWith(action->iconText() + QLatin1Char(' '))) // undo: what it is, not what it would undo now
+        text = action->iconText();
     text.remove(QLatin1Char('&'));
     while (text.endsWith(QLatin1Char('.')))
         text.chop(1);
@@ -78,9 +81,9 @@ void ShortcutMap::apply(Entry& entry, const QKeySequence& keys, bool store) {
     if (!store)
         return;
     if (keys == entry.preset)
-        QSettings().remove(keyOf(entry.name));
+        Settings().remove(keyOf(entry.name));
     else
-        QSettings().setValue(keyOf(entry.name), keys.toString(QKeySequence::PortableText));
+        Settings().setValue(keyOf(entry.name), keys.toString(QKeySequence::PortableText));
 }
 
 void ShortcutMap::assign(const QString& name, const QKeySequence& keys) {

@@ -1,4 +1,4 @@
-// The keys of every action by name: presets, what a person set instead (QSettings "shortcuts/NAME"), and conflicts.
+// The keys of every action by name: presets, what a person set instead (Settings "shortcuts/NAME"), and conflicts.
 #pragma once
 
 #include <QAction>

@@ -1,5 +1,6 @@
 #include "app/models/theme_choice.h"
 
+#include "app/models/settings.h"
 #include "widgets/theme.h"
 
 #include <QApplication>
@@ -7,7 +8,6 @@
 #include <QDBusPendingCallWatcher>
 #include <QDBusVariant>
 #include <QFileInfo>
-#include <QSettings>
 #include <QStandardPaths>
 #include <QStyleHints>
 
@@ -88,14 +88,14 @@ bool ThemeKeeper::systemIsDark() const {
 }
 
 void ThemeKeeper::reload() {
-    const auto stored = QSettings().value(QLatin1String(kKey)).toString();
+    const auto stored = Settings().value(QLatin1String(kKey)).toString();
     m_choice = stored == QLatin1String("dark") ? ThemeChoice::Dark : stored == QLatin1String("light") ? ThemeChoice::Light : ThemeChoice::System;
     apply();
 }
 
 void ThemeKeeper::choose(ThemeChoice choice) {
     m_choice = choice;
-    QSettings().setValue(QLatin1String(kKey), choice == ThemeChoice::Dark ? QStringLiteral("dark") : choice == ThemeChoice::Light ? QStringLiteral("light") : QStringLiteral("system"));
+    Settings().setValue(QLatin1String(kKey), choice == ThemeChoice::Dark ? QStringLiteral("dark") : choice == ThemeChoice::Light ? QStringLiteral("light") : QStringLiteral("system"));
     apply();
 }
 

@@ -1,4 +1,4 @@
-// Light, dark or as the desktop has it: the choice is stored (QSettings "window/theme") and applied to the whole application.
+// Light, dark or as the desktop has it: the choice is stored (Settings "window/theme") and applied to the whole application.
 #pragma once
 
 #include <QDBusMessage> // moc needs the whole type: the bus looks the slot up by it

@@ -1,5 +1,6 @@
 // The controls, plots and table that CurvesPanel is made of.
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/curves_panel.h"
 #include "widgets/curve_plot.h"
 
@@ -11,7 +12,6 @@
 #include <QLineEdit>
 #include <QMenu>
 #include <QScrollArea>
-#include <QSettings>
 #include <QSlider>
 #include <QSplitter>
 #include <QTableWidget>
@@ -92,13 +92,13 @@ QHBoxLayout* CurvesPanel::makeHow() {
     m_showValues = new QCheckBox(tr("values"));
     m_showValues->setObjectName(QStringLiteral("valuesCheck"));
     m_showValues->setToolTip(tr("A table of what lies under the cursor"));
-    m_showValues->setChecked(QSettings().value(QStringLiteral("curves/values"), true).toBool());
+    m_showValues->setChecked(Settings().value(QStringLiteral("curves/values"), true).toBool());
     connect(m_log, &QCheckBox::toggled, this, &CurvesPanel::applyLooks);
     connect(m_clip, &QCheckBox::toggled, this, &CurvesPanel::applyLooks);
     connect(m_smoothing, &QSlider::valueChanged, this, &CurvesPanel::applyLooks);
     connect(m_pinned, &QLineEdit::editingFinished, this, [this] { rebuild(true); });
     connect(m_showValues, &QCheckBox::toggled, this, [this](bool on) {
-        QSettings().setValue(QStringLiteral("curves/values"), on);
+        Settings().setValue(QStringLiteral("curves/values"), on);
         m_values->setVisible(on);
     });
     auto* row = new QHBoxLayout;

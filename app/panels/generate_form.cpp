@@ -2,6 +2,7 @@
 #include "app/panels/generate_page.h"
 
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/command_menu.h"
 #include "app/panels/generate_text.h"
 
@@ -18,7 +19,6 @@
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QRegularExpressionValidator>
-#include <QSettings>
 #include <QSignalBlocker>
 #include <QToolButton>
 
@@ -154,10 +154,10 @@ QWidget* GeneratePage::arrangeOptions() {
     connect(m_settings, &QToolButton::toggled, this, [this, settings](bool open) {
         m_settings->setArrowType(open ? Qt::DownArrow : Qt::RightArrow);
         settings->setVisible(open);
-        QSettings().setValue(QStringLiteral("generate/settings"), open);
+        Settings().setValue(QStringLiteral("generate/settings"), open);
     });
     settings->hide();
-    m_settings->setChecked(QSettings().value(QStringLiteral("generate/settings"), false).toBool());
+    m_settings->setChecked(Settings().value(QStringLiteral("generate/settings"), false).toBool());
     auto* options = new QWidget;
     auto* layout = new QVBoxLayout(options);
     layout->setContentsMargins(0, 0, 0, 0);

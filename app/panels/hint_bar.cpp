@@ -1,11 +1,11 @@
 #include "app/panels/hint_bar.h"
 
+#include "app/models/settings.h"
 #include "app/panels/help_window.h"
 
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
-#include <QSettings>
 #include <QTabWidget>
 #include <QToolButton>
 
@@ -56,7 +56,7 @@ HintBar::HintBar(QTabWidget* pages, QWidget* parent) : QFrame(parent), m_pages(p
     connect(pages, &QTabWidget::currentChanged, this, &HintBar::follow);
     connect(m_more, &QToolButton::clicked, this, [this] { Q_EMIT helpRequested(HelpWindow::pageOf(m_pages->currentWidget())); });
     connect(m_close, &QToolButton::clicked, this, [this] {
-        QSettings().setValue(keyOf(m_pages->currentWidget()->objectName()), true);
+        Settings().setValue(keyOf(m_pages->currentWidget()->objectName()), true);
         follow();
     });
     restyle();
@@ -68,7 +68,7 @@ QString HintBar::text() const {
 }
 
 void HintBar::showAgain() {
-    QSettings().remove(QStringLiteral("hints"));
+    Settings().remove(QStringLiteral("hints"));
     follow();
 }
 
@@ -76,7 +76,7 @@ void HintBar::follow() {
     const auto page = m_pages->currentWidget() ? m_pages->currentWidget()->objectName() : QString();
     const auto hint = hintOf(page);
     m_text->setText(hint);
-    setVisible(!hint.isEmpty() && !QSettings().value(keyOf(page), false).toBool());
+    setVisible(!hint.isEmpty() && !Settings().value(keyOf(page), false).toBool());
 }
 
 void HintBar::restyle() {

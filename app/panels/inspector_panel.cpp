@@ -1,6 +1,7 @@
 #include "app/panels/inspector_panel.h"
 
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/closed_form_view.h"
 #include "app/panels/inspector_distance.h"
 #include "app/panels/inspector_errors.h"
@@ -13,7 +14,6 @@
 #include "widgets/empty_state.h"
 
 #include <QLabel>
-#include <QSettings>
 #include <QToolButton>
 #include <QVBoxLayout>
 
@@ -68,8 +68,8 @@ widgets::Collapsible* InspectorPanel::addFold(QVBoxLayout* layout, const QString
     auto* fold = new widgets::Collapsible(title, content);
     fold->setObjectName(key + QStringLiteral("Fold"));
     layout->addWidget(fold);
-    fold->setExpanded(QSettings().value(settingOf(key), openAtFirst).toBool());
-    connect(fold, &widgets::Collapsible::toggled, this, [key](bool expanded) { QSettings().setValue(settingOf(key), expanded); });
+    fold->setExpanded(Settings().value(settingOf(key), openAtFirst).toBool());
+    connect(fold, &widgets::Collapsible::toggled, this, [key](bool expanded) { Settings().setValue(settingOf(key), expanded); });
     return fold;
 }
 

@@ -1,6 +1,7 @@
 #include "app/panels/map_controls.h"
 
 #include "app/models/session.h"
+#include "app/models/settings.h"
 
 #include <QClipboard>
 #include <QComboBox>
@@ -13,7 +14,6 @@
 #include <QMenu>
 #include <QPushButton>
 #include <QRegularExpression>
-#include <QSettings>
 #include <QSignalBlocker>
 #include <QStandardItemModel>
 #include <cmath>
@@ -109,7 +109,7 @@ void MapControls::makeColors(QHBoxLayout* row) {
         auto* validator = new QDoubleValidator(made);
         validator->setLocale(QLocale::c());
         made->setValidator(validator);
-        made->setFixedWidth(fontMetrics().horizontalAdvance(QStringLiteral("0.00000")) + 14);
+        made->setFixedWidth(fontMetrics().horizontalAdvance(QStringLiteral("0.0000000")) + 14);
         connect(made, &QLineEdit::editingFinished, this, &MapControls::typed);
         return made;
     };
@@ -128,7 +128,7 @@ void MapControls::makeColors(QHBoxLayout* row) {
     m_concentrationLabel = new QLabel(tr("concentration"));
     m_concentration = combo(QStringLiteral("concentrationCombo"), {tr("within layer"), tr("absolute")},
                             tr("Concentration relative to the heads of the same layer, or 1 - entropy / its largest value"));
-    row->addWidget(new QLabel(tr("colours")));
+    row->addWidget(m_coloursLabel = new QLabel(tr("colours")));
     for (auto* each : {static_cast<QWidget*>(m_mode), static_cast<QWidget*>(m_axis), static_cast<QWidget*>(m_map)})
         row->addWidget(each, 1);
     for (auto* each : {static_cast<QWidget*>(m_low), static_cast<QWidget*>(m_dash), static_cast<QWidget*>(m_high), static_cast<QWidget*>(m_rangeMenu),
@@ -140,7 +140,7 @@ void MapControls::makeColors(QHBoxLayout* row) {
 // ---- settings -----------------------------------------------------------------------------------------------------------------
 
 void MapControls::restore() {
-    const QSettings settings;
+    const Settings settings;
     const auto set = [&](QComboBox* box) {
         const int index = settings.value(QStringLiteral("heads/") + box->objectName(), 0).toInt();
         box->setCurrentIndex(index >= 0 && index < box->count() ? index : 0);
@@ -156,7 +156,7 @@ void MapControls::restore() {
 }
 
 void MapControls::store() const {
-    QSettings settings;
+    Settings settings;
     for (auto* each : {m_view, m_metric, m_source, m_mode, m_axis, m_map, m_concentration})
         settings.setValue(QStringLiteral("heads/") + each->objectName(), each->currentIndex());
 }
@@ -214,7 +214,7 @@ void MapControls::setRange(double low, double high) {
         return;
     const auto key = viewKey(metric(), source());
     m_ranges[key] = {low, high};
-    QSettings().setValue(QStringLiteral("heads/range/") + key, number(low) + QLatin1Char(' ') + number(high));
+    Settings().setValue(QStringLiteral("heads/range/") + key, number(low) + QLatin1Char(' ') + number(high));
     if (m_mode->currentIndex() != Fixed)
         m_mode->setCurrentIndex(Fixed);
     else
@@ -224,7 +224,7 @@ void MapControls::setRange(double low, double high) {
 void MapControls::resetRange() {
     const auto key = viewKey(metric(), source());
     m_ranges.erase(key);
-    QSettings().remove(QStringLiteral("heads/range/") + key);
+    Settings().remove(QStringLiteral("heads/range/") + key);
     m_mode->setCurrentIndex(Global);
 }
 
@@ -260,6 +260,7 @@ void MapControls::refresh() {
         each->setVisible(one);
     m_concentration->setVisible(!one);
     m_concentrationLabel->setVisible(!one);
+    m_coloursLabel->setVisible(!one); // one map has a row full of tools: the docks beside it need the room
     m_metric->setToolTip(metricText(metric()).hint);
     const bool onlyStudent = isOfStudent(metric());
     QStringList reasons{tr("Whose numbers")};

@@ -2,6 +2,7 @@
 
 #include "app/models/layer_choice.h"
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "widgets/collapsible.h"
 #include "widgets/elided_label.h"
 #include "widgets/empty_state.h"
@@ -15,7 +16,6 @@
 #include <QLabel>
 #include <QLocale>
 #include <QProgressBar>
-#include <QSettings>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -65,8 +65,8 @@ QWidget* folded(const QString& title, QWidget* content, const QString& name) {
     auto* part = new widgets::Collapsible(title, content);
     part->header()->setObjectName(name);
     const auto key = QStringLiteral("project/") + name;
-    part->setExpanded(QSettings().value(key, false).toBool());
-    QObject::connect(part, &widgets::Collapsible::toggled, part, [key](bool open) { QSettings().setValue(key, open); });
+    part->setExpanded(Settings().value(key, false).toBool());
+    QObject::connect(part, &widgets::Collapsible::toggled, part, [key](bool open) { Settings().setValue(key, open); });
     return part;
 }
 
@@ -151,7 +151,7 @@ QWidget* ProjectPanel::makeTeacher() {
     bold.setBold(true);
     m_name->setFont(bold);
     m_path = new widgets::ElidedLabel;
-    m_path->setEnabled(false);
+    m_path->setForegroundRole(QPalette::PlaceholderText);
     m_facts = facts(QStringLiteral("teacherFacts"));
     m_warnings = facts(QStringLiteral("teacherWarnings"));
     m_summary = facts(QStringLiteral("teacherSummary"));
@@ -279,13 +279,15 @@ void ProjectPanel::showRunSteps() {
         m_runHash = hash;
         m_exported = false;
     }
-    const bool stale = !running && !m_runHash.empty() && hash != m_runHash;
+    // Of a run that was seen to start, the recipe as it was then; else the one in its folder.
+    const auto ran = !run ? std::string() : run->folder == m_runFolder ? m_runHash : run->recipe ? core::recipeHash(*run->recipe) : std::string();
+    const bool stale = !running && !ran.empty() && hash != ran;
     if (!run && !problems.empty())
         m_rail->setStep(QStringLiteral("run"), StepState::Blocked, QString::fromStdString(problems.front().message));
     else if (running)
         m_rail->setStep(QStringLiteral("run"), StepState::Running, state == QLatin1String("paused") ? tr("paused") : m_session->jobTitle());
     else if (stale)
-        m_rail->setStep(QStringLiteral("run"), StepState::Stale, tr("recipe changed since the run"));
+        m_rail->setStep(QStringLiteral("run"), StepState::Stale, tr("the recipe has changed"));
     else
         m_rail->setStep(QStringLiteral("run"), done ? StepState::Done : StepState::Todo,
                         done ? run->name : state == QLatin1String("failed") ? tr("failed: see the log") : state == QLatin1String("stopped") ? tr("stopped: Resume goes on") : tr("ready"));

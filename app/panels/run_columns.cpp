@@ -1,11 +1,11 @@
 #include "app/panels/run_columns.h"
 
 #include "app/models/run_table_model.h"
+#include "app/models/settings.h"
 
 #include <QEvent>
 #include <QHeaderView>
 #include <QMenu>
-#include <QSettings>
 #include <QTableView>
 
 namespace linnet::app {
@@ -50,7 +50,7 @@ RunColumns::RunColumns(QTableView* table) : QObject(table), m_table(table), m_me
     m_menu->setToolTipsVisible(true);
     m_menu->addSeparator();
     auto* automatic = m_menu->addAction(tr("As many as fit"), this, [this] {
-        QSettings().remove(kSetting);
+        Settings().remove(kSetting);
         fit();
     });
     automatic->setObjectName(QStringLiteral("runColumnsAutomatic"));
@@ -68,7 +68,7 @@ bool RunColumns::eventFilter(QObject* watched, QEvent* event) {
 }
 
 void RunColumns::fit() {
-    const QSettings settings;
+    const Settings settings;
     const auto chosen = settings.value(kSetting).toStringList();
     int room = m_table->width() - 2 * m_table->frameWidth() - QFontMetrics(m_table->font()).horizontalAdvance(QLatin1String(kName)) - kNameDecoration;
     int place = 0;
@@ -85,7 +85,7 @@ void RunColumns::choose(int column, bool shown) {
     for (const auto& each : kColumns)
         if (!m_table->isColumnHidden(each.column))
             keys << QLatin1String(each.key);
-    QSettings().setValue(kSetting, keys);
+    Settings().setValue(kSetting, keys);
 }
 
 void RunColumns::fill() {

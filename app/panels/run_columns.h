@@ -1,5 +1,5 @@
 // Which columns the table of runs shows: the first few always fit beside the docks of a small window, further ones come as there is room,
-// until a person chooses; the choice is remembered (QSettings "runs/columns").
+// until a person chooses; the choice is remembered (Settings "runs/columns").
 #pragma once
 
 #include <QObject>

@@ -1,6 +1,7 @@
 #include "app/panels/run_panel.h"
 
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/command_menu.h"
 #include "app/panels/export_wizard.h"
 #include "app/panels/method_section.h"
@@ -18,7 +19,6 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPushButton>
-#include <QSettings>
 #include <QSignalBlocker>
 #include <QSpinBox>
 #include <QToolButton>
@@ -155,7 +155,7 @@ void RunPanel::makeForm() {
     m_presetHint = new QLabel;
     m_presetHint->setObjectName(QStringLiteral("presetHint"));
     m_presetHint->setWordWrap(true);
-    m_presetHint->setEnabled(false);
+    m_presetHint->setForegroundRole(QPalette::PlaceholderText);
     m_presetHint->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     m_presetHint->setMinimumHeight(kHintLines * fontMetrics().lineSpacing()); // one height for all presets, also where the panel is full
     m_form = new RecipeForm(m_session);
@@ -180,8 +180,8 @@ void RunPanel::makeForm() {
     m_section = new widgets::Collapsible(tr("Method"), m_method);
     m_section->header()->setObjectName(QStringLiteral("methodHeader"));
     m_section->header()->setToolTip(tr("Treatments, alignment, distillation, memory"));
-    m_section->setExpanded(QSettings().value(QStringLiteral("run/method"), false).toBool());
-    connect(m_section, &widgets::Collapsible::toggled, this, [](bool expanded) { QSettings().setValue(QStringLiteral("run/method"), expanded); });
+    m_section->setExpanded(Settings().value(QStringLiteral("run/method"), false).toBool());
+    connect(m_section, &widgets::Collapsible::toggled, this, [](bool expanded) { Settings().setValue(QStringLiteral("run/method"), expanded); });
     connect(m_keep, &QLineEdit::editingFinished, this, [this] { m_session->recipe()->setKeepText(m_keep->text()); });
     connect(m_preset, &QComboBox::textActivated, this, &RunPanel::startFrom);
 }
@@ -209,7 +209,7 @@ void RunPanel::startFrom(const QString& preset) {
 void RunPanel::showRecipe() {
     const auto& recipe = m_session->recipe()->recipe();
     const auto* model = m_session->recipe();
-    m_keep->setText(model->keepText());
+    m_keep->setText(m_session->teacher() ? model->keepText() : QString()); // of no model it would be a number of nothing
     if (!m_keep->hasFocus())
         m_keep->setCursorPosition(0); // a long list: its beginning says what it is
     showWrong(m_keep, m_keepProblem, model->keepProblem() ? QString::fromStdString(model->keepProblem()->message) : QString());

@@ -1,6 +1,7 @@
 #include "app/panels/text_field.h"
 
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/models/text_choice.h"
 #include "widgets/theme.h"
 
@@ -10,7 +11,6 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QMenu>
-#include <QSettings>
 #include <QToolButton>
 
 namespace linnet::app {
@@ -19,7 +19,7 @@ namespace {
 constexpr int kOwnSequences = 512; // of self:N, to begin with
 
 QString lastFolder() {
-    return QSettings().value(QStringLiteral("text/folder")).toString();
+    return Settings().value(QStringLiteral("text/folder")).toString();
 }
 
 } // namespace
@@ -74,7 +74,7 @@ void TextField::refresh() {
     m_line->setPalette(own);
     m_below->setPalette(own);
     m_below->setText(!m_session->teacher() ? QString() : wrong ? look.problem : look.says);
-    m_below->setEnabled(wrong); // what is as it should be stands back
+    m_below->setForegroundRole(wrong ? QPalette::WindowText : QPalette::PlaceholderText); // what is as it should be stands back
 }
 
 void TextField::set(const std::vector<std::string>& text) {
@@ -89,7 +89,7 @@ void TextField::chooseFiles() {
     const auto files = QFileDialog::getOpenFileNames(this, tr("Choose the text"), lastFolder(), tr("Text (*.txt *.jsonl)"));
     if (files.isEmpty())
         return;
-    QSettings().setValue(QStringLiteral("text/folder"), QFileInfo(files.front()).path());
+    Settings().setValue(QStringLiteral("text/folder"), QFileInfo(files.front()).path());
     std::vector<std::string> text;
     for (const auto& file : files)
         text.push_back(file.toStdString());
@@ -100,7 +100,7 @@ void TextField::chooseFolder() {
     const auto folder = QFileDialog::getExistingDirectory(this, tr("Choose a folder of texts"), lastFolder());
     if (folder.isEmpty())
         return;
-    QSettings().setValue(QStringLiteral("text/folder"), folder);
+    Settings().setValue(QStringLiteral("text/folder"), folder);
     set({folder.toStdString()});
 }
 

@@ -1,6 +1,7 @@
 // "Copy as command": the lines run in a shell as they were copied, and do what the window would have done.
 #include "app/models/command_lines.h"
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/command_menu.h"
 #include "tests/app/tiny_run.h"
 
@@ -9,7 +10,6 @@
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
 
@@ -60,9 +60,9 @@ private Q_SLOTS:
         QStandardPaths::setTestModeEnabled(true);
         QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
         QCoreApplication::setApplicationName(QStringLiteral("tst_app_commands"));
-        QSettings().clear();
+        app::Settings().clear();
         LINNET_MAKE_RUN(m_tiny);
-        QSettings().setValue("runs/folder", m_tiny.path("my runs")); // a space: lines must quote
+        app::Settings().setValue("runs/folder", m_tiny.path("my runs")); // a space: lines must quote
     }
     void init() {
         m_session = std::make_unique<app::Session>();

@@ -6,7 +6,6 @@
 #include <QDBusConnection>
 #include <QDBusVariant>
 #include <QProcess>
-#include <QSettings>
 #include <QStandardPaths>
 #include <QTemporaryDir>
 #include <QTest>

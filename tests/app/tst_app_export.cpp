@@ -1,6 +1,7 @@
 // The export wizard on a tiny run: what it offers, what it refuses, that nothing is overwritten or left half-written, and that what
 // it says of the result is so. And every plot's way to a file.
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/export_pages.h"
 #include "app/panels/plot_export_menu.h"
 #include "tests/app/shots.h"
@@ -23,7 +24,6 @@
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QRegularExpression>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTableWidget>
@@ -71,9 +71,9 @@ private Q_SLOTS:
         QStandardPaths::setTestModeEnabled(true);
         QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
         QCoreApplication::setApplicationName(QStringLiteral("tst_app_export"));
-        QSettings().clear();
+        app::Settings().clear();
         LINNET_MAKE_RUN(m_tiny);
-        QSettings().setValue("runs/folder", m_tiny.path("runs"));
+        app::Settings().setValue("runs/folder", m_tiny.path("runs"));
     }
     void init() { m_session = std::make_unique<app::Session>(); }
     void cleanup() {

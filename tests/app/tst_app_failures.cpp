@@ -1,6 +1,7 @@
 // What breaks around the window: settings, autosave, files that are gone, a full disk, a lost GPU. Each ends in a message and a
 // window that still takes edits.
 #include "app/panels/notice_bar.h"
+#include "app/models/settings.h"
 #include "app/models/settings_file.h"
 #include "tests/app/fake_teacher.h"
 #include "tests/support/gui_watchdog.h"
@@ -10,6 +11,7 @@
 #include <QListWidget>
 #include <QDir>
 #include <QFile>
+#include <QSettings>
 #include <QSignalSpy>
 #include <QTabWidget>
 #include <csignal>
@@ -74,7 +76,7 @@ class TestAppFailures : public WindowTest {
     QTemporaryDir m_teachers;
     QString m_why; // no tiny teacher: why
 
-    QString settingsFile() { return QSettings().fileName(); }
+    QString settingsFile() { return app::Settings::fileName(); }
     static void write(const QString& path, const QByteArray& content) {
         QDir().mkpath(QFileInfo(path).path());
         QFile file(path);
@@ -109,8 +111,8 @@ private Q_SLOTS:
                                          : runOracle(QStringLiteral("convert_oracle.py"), {QStringLiteral("models"), m_teachers.path()});
     }
     void init() {
-        QSettings().clear();
-        QSettings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
+        app::Settings().clear();
+        app::Settings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
         makeWindow();
     }
     void cleanup() {
@@ -132,7 +134,7 @@ private Q_SLOTS:
         QFETCH(QByteArray, content);
         m_window.reset();
         const auto path = settingsFile();
-        QSettings().sync();
+        app::Settings::sync();
         QFile::remove(path + QStringLiteral(".broken"));
         write(path, content);
         const auto said = app::mendSettings();
@@ -144,19 +146,19 @@ private Q_SLOTS:
         session().adopt(fakeTeacher(), fakeProfile());
         m_window->habits()->tell(said);
         saidAndWorking(QStringLiteral("damaged"));
-        QSettings().setValue(QStringLiteral("a"), 1);
-        QSettings().sync();
+        app::Settings().setValue(QStringLiteral("a"), 1);
+        app::Settings::sync();
         QVERIFY(QSettings().status() == QSettings::NoError && app::mendSettings().isEmpty());
     }
 
     void settingsOfWrongTypes() { // readable, but not what is meant
         m_window.reset();
-        QSettings settings;
+        app::Settings settings;
         for (const char* key : {"window/geometry", "window/state", "window/layout", "window/theme", "session/page", "session/model", "session/selection", "session/run", "session/reopen",
                                 "recent/models", "recent/runs", "recent/recipes", "shortcuts/profile", "shortcuts/undo", "hints/headsPage", "run/method"})
             for (const auto& value : {QVariant(QByteArray("\x00\xff\x13garbage", 10)), QVariant(-7), QVariant(QVariantMap{{QStringLiteral("x"), 1}}), QVariant(QStringLiteral("ω: nonsense"))}) {
                 settings.setValue(QString::fromLatin1(key), value);
-                settings.sync();
+                app::Settings::sync();
                 makeWindow();
                 session().adopt(fakeTeacher(), fakeProfile());
                 const auto said = boxes();
@@ -169,7 +171,7 @@ private Q_SLOTS:
     void settingsThatCantBeWritten() { // a folder in the file's place
         m_window.reset();
         const auto path = settingsFile();
-        QSettings().sync();
+        app::Settings::sync();
         QFile::remove(path);
         QVERIFY(QDir().mkpath(path));
         const auto said = app::mendSettings();
@@ -203,7 +205,7 @@ private Q_SLOTS:
         session().openTeacher(place().filePath(QStringLiteral("no such model")));
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
         saidAndWorking(QStringLiteral("no such model"));
-        QSettings().setValue(QStringLiteral("session/model"), place().filePath(QStringLiteral("a model of last time.gguf")));
+        app::Settings().setValue(QStringLiteral("session/model"), place().filePath(QStringLiteral("a model of last time.gguf")));
         m_window->habits()->start({}, true);
         QVERIFY(boxes().isEmpty() && m_window->habits()->notices()->text(QStringLiteral("lastModel")).contains(QStringLiteral("a model of last time.gguf")));
         QVERIFY(idle());
@@ -224,11 +226,11 @@ private Q_SLOTS:
         session().recipe()->replace(tinyRecipe(2), QStringLiteral("tiny"));
         const auto blocked = place().filePath(QStringLiteral("a file"));
         write(blocked, "x");
-        QSettings().setValue(QStringLiteral("runs/folder"), QString(blocked + QStringLiteral("/runs")));
+        app::Settings().setValue(QStringLiteral("runs/folder"), QString(blocked + QStringLiteral("/runs")));
         session().startRun();
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
         saidAndWorking(QStringLiteral("a file"));
-        QSettings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("new/runs")));
+        app::Settings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("new/runs")));
         session().startRun();
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
         QVERIFY(boxes().isEmpty());
@@ -305,7 +307,7 @@ private Q_SLOTS:
         SmallDisk disk(place().filePath(QStringLiteral("full runs")));
         if (!disk.mounted())
             QSKIP("a small file system can't be mounted here; the autosave's test has the limit on file sizes");
-        QSettings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("full runs")));
+        app::Settings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("full runs")));
         session().recipe()->replace(tinyRecipe(12), QStringLiteral("tiny"));
         session().startRun();
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);

@@ -1,6 +1,7 @@
 // The Generate page and its model: what is asked of the worker, what is shown of its answers, where the texts part, and that a stop
 // is heard at once. A tiny teacher and its run speak for real.
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/generate_page.h"
 #include "app/panels/generate_text.h"
 #include "tests/app/shots.h"
@@ -17,7 +18,6 @@
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QScrollBar>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QSpinBox>
 #include <QStandardPaths>
@@ -77,12 +77,12 @@ private Q_SLOTS:
         QStandardPaths::setTestModeEnabled(true);
         QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
         QCoreApplication::setApplicationName(QStringLiteral("tst_app_generate"));
-        QSettings().clear();
+        app::Settings().clear();
         LINNET_MAKE_RUN(m_tiny);
-        QSettings().setValue("runs/folder", m_tiny.path("runs"));
+        app::Settings().setValue("runs/folder", m_tiny.path("runs"));
     }
     void init() {
-        QSettings().remove("generate");
+        app::Settings().remove("generate");
         m_session = std::make_unique<app::Session>();
     }
     void cleanup() { m_session.reset(); }

@@ -65,7 +65,7 @@ class TestAppHabits : public WindowTest {
 
 private Q_SLOTS:
     void init() {
-        QSettings().clear();
+        app::Settings().clear();
         makeWindow();
     }
     void cleanup() { m_window.reset(); }
@@ -81,7 +81,7 @@ private Q_SLOTS:
         QVERIFY(!dark() && action("themeLight")->isChecked());
         action("themeSystem")->trigger();
         QCOMPARE(dark(), m_window->habits()->theme()->systemIsDark());
-        QSettings().setValue(QStringLiteral("window/theme"), 17);
+        app::Settings().setValue(QStringLiteral("window/theme"), 17);
         m_window->habits()->theme()->reload();
         QVERIFY(m_window->habits()->theme()->choice() == app::ThemeChoice::System);
     }
@@ -111,9 +111,7 @@ private Q_SLOTS:
         QVERIFY(action("profile")->shortcut().isEmpty());
         keys->resetAll();
         QCOMPARE(action("profile")->shortcut(), profile);
-        QSettings settings;
-        settings.beginGroup(QStringLiteral("shortcuts"));
-        QVERIFY(settings.allKeys().isEmpty());
+        QVERIFY(app::Settings().keys().filter(QStringLiteral("shortcuts/")).isEmpty());
     }
 
     void noTwoPresetsAreTheSame() {
@@ -172,7 +170,7 @@ private Q_SLOTS:
         const auto said = boxes();
         QVERIFY(said.size() == 1 && said.front().contains(QStringLiteral("isn't there (any more)")));
         QVERIFY(!app::recents(Recent::Runs).contains(QStringLiteral("/runs/15")));
-        QSettings().setValue(QStringLiteral("recent/models"), QVariant(QPoint(1, 2))); // a wrong type
+        app::Settings().setValue(QStringLiteral("recent/models"), QVariant(QPoint(1, 2))); // a wrong type
         QVERIFY(app::recents(Recent::Models).isEmpty());
     }
 
@@ -259,7 +257,7 @@ private Q_SLOTS:
         QCOMPARE(session().selection()->primary(), (HeadId{4, 3}));
         action("resetLayout")->trigger();
         QVERIFY(find<QDockWidget>("logDock")->isVisible());
-        QSettings().setValue(QStringLiteral("session/selection"), QStringList{QStringLiteral("99:0"), QStringLiteral("x"), QStringLiteral("1:2:3")}); // nonsense
+        app::Settings().setValue(QStringLiteral("session/selection"), QStringList{QStringLiteral("99:0"), QStringLiteral("x"), QStringLiteral("1:2:3")}); // nonsense
         makeWindow();
         session().adopt(fakeTeacher(), fakeProfile());
         QVERIFY(session().selection()->selected().isEmpty());
@@ -268,7 +266,7 @@ private Q_SLOTS:
     void theSessionIsSavedWithoutAClose() { // a kill asks nobody
         session().adopt(fakeTeacher(), fakeProfile());
         session().selection()->select({{1, 1}}, {1, 1});
-        QTRY_COMPARE_WITH_TIMEOUT(QSettings().value(QStringLiteral("session/selection")).toStringList(), QStringList{QStringLiteral("1:1")}, 3000);
+        QTRY_COMPARE_WITH_TIMEOUT(app::Settings().value(QStringLiteral("session/selection")).toStringList(), QStringList{QStringLiteral("1:1")}, 3000);
     }
 
     void resetSettings() {
@@ -351,7 +349,7 @@ private Q_SLOTS:
     void aboutTellsTheVersions() {
         action("about")->trigger();
         auto* dialog = find<app::AboutDialog>("aboutDialog");
-        QTRY_VERIFY2(dialog->text().contains(QStringLiteral("libtorch: 2.")), qPrintable(dialog->text()));
+        QTRY_VERIFY2(dialog->text().contains(QStringLiteral("LibTorch: 2.")), qPrintable(dialog->text()));
         for (const auto& part : {QStringLiteral("Linnet: " LINNET_VERSION), QStringLiteral("Qt: %1").arg(QString::fromLatin1(qVersion())), QStringLiteral("QCustomPlot: 2."),
                                  QStringLiteral("Dear ImGui: "), QStringLiteral("cuda: "), QStringLiteral("device: ")})
             QVERIFY2(dialog->text().contains(part), qPrintable(dialog->text()));

@@ -1,4 +1,5 @@
 // The inspector: what each part shows of a made-up head, what it asks of the worker and when, and what its buttons do to the recipe.
+#include "app/models/settings.h"
 #include "app/panels/inspector_panel.h"
 #include "tests/app/panel_fixture.h"
 #include "widgets/collapsible.h"
@@ -102,7 +103,7 @@ private Q_SLOTS:
         useTestSettings("tst_app_inspector");
     }
     void init() {
-        QSettings().clear();
+        app::Settings().clear();
         m_session = std::make_unique<app::Session>();
     }
     void cleanup() { m_session.reset(); }

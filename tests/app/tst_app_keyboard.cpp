@@ -37,7 +37,7 @@ class TestAppKeyboard : public WindowTest {
 
 private Q_SLOTS:
     void init() {
-        QSettings().clear();
+        app::Settings().clear();
         makeWindow();
         session().adopt(fakeTeacher(), fakeProfile());
         auto recipe = core::defaultRecipe("cpu", "naive");

@@ -2,6 +2,7 @@
 #include "app/models/layer_choice.h"
 #include "app/models/layer_table_model.h"
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/layers_page.h"
 #include "app/panels/problems_panel.h"
@@ -19,7 +20,6 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPushButton>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QSpinBox>
 #include <QStandardPaths>
@@ -67,7 +67,7 @@ private Q_SLOTS:
         QStandardPaths::setTestModeEnabled(true);
         QCoreApplication::setOrganizationName(QStringLiteral("Linnet"));
         QCoreApplication::setApplicationName(QStringLiteral("tst_app_layers"));
-        QSettings().clear();
+        app::Settings().clear();
     }
     void init() { m_session = std::make_unique<app::Session>(); }
     void cleanup() { m_session.reset(); }

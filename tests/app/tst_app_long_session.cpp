@@ -57,7 +57,7 @@ private Q_SLOTS:
         QVERIFY(QFile::exists(qEnvironmentVariable("LINNET_CLI")));
         const auto said = runOracle(QStringLiteral("convert_oracle.py"), {QStringLiteral("models"), m_teachers.path()});
         QVERIFY2(said.isEmpty(), qPrintable(said));
-        QSettings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
+        app::Settings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
         makeWindow();
         LINNET_NOT_FROZEN("start");
     }

@@ -274,7 +274,7 @@ private Q_SLOTS:
 
     // ---- the first time ----
     void withoutADefaultModel() {
-        QSettings().clear(); // no model of last time
+        app::Settings().clear(); // no model of last time
         m_window->habits()->start({}, true);
         const auto atStart = boxes();
         QVERIFY2(atStart.isEmpty() && idle(), qPrintable(atStart.join(QLatin1Char('\n')) + session().jobTitle()));

@@ -34,7 +34,7 @@ class TestAppPages : public WindowTest {
 
 private Q_SLOTS:
     void init() {
-        QSettings().clear();
+        app::Settings().clear();
         makeWindow();
         m_window->resize(1280, 800);
         QTest::qWait(50);
@@ -105,7 +105,7 @@ private Q_SLOTS:
 
     void aSecondStopOffersToDiscard() {
         LINNET_MAKE_RUN(m_tiny);
-        QSettings().setValue(QStringLiteral("runs/folder"), m_tiny.path(QStringLiteral("mine")));
+        app::Settings().setValue(QStringLiteral("runs/folder"), m_tiny.path(QStringLiteral("mine")));
         session().openTeacher(m_tiny.teacher());
         QTRY_VERIFY_WITH_TIMEOUT(idle() && session().teacher(), 60000);
         auto* stop = action("stop");

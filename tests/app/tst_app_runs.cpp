@@ -3,6 +3,7 @@
 #include "app/models/run_results.h"
 #include "app/models/run_table_model.h"
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/panels/curves_panel.h"
 #include "app/panels/evaluation_panel.h"
 #include "app/panels/runs_page.h"
@@ -21,7 +22,6 @@
 #include <QMenu>
 #include <QMessageBox>
 #include <QPushButton>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTableView>
@@ -123,7 +123,7 @@ private Q_SLOTS:
     }
     void init() {
         m_place = std::make_unique<QTemporaryDir>();
-        QSettings().setValue(QStringLiteral("runs/folder"), runsFolder());
+        app::Settings().setValue(QStringLiteral("runs/folder"), runsFolder());
         QFile::remove(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/runs.json"));
         m_jobs.clear();
         m_idle = true;
@@ -680,7 +680,7 @@ private Q_SLOTS:
     }
 
     void theTableFitsASmallWindow() {
-        QSettings().remove(QStringLiteral("runs/columns"));
+        app::Settings().remove(QStringLiteral("runs/columns"));
         app::Session session;
         session.adopt(fakeTeacher(), fakeProfile());
         app::RunsPage page(&session);
@@ -717,7 +717,7 @@ private Q_SLOTS:
         app::RunsPage again(&session); // remembered, whatever the room
         QCOMPARE(again.findChild<QTableView*>(QStringLiteral("runsTable"))->isColumnHidden(Model::Seed), before);
         menu->findChild<QAction*>(QStringLiteral("runColumnsAutomatic"))->trigger();
-        QVERIFY(!QSettings().contains(QStringLiteral("runs/columns")));
+        QVERIFY(!app::Settings().contains(QStringLiteral("runs/columns")));
     }
 
     void progressInFewWords() {

@@ -1,6 +1,7 @@
 // One selection drives everything: maps, histogram, tables, problems and chip read it and write it; the pin and the hover are apart.
 #include "app/models/head_metrics.h"
 #include "app/models/layer_table_model.h"
+#include "app/models/settings.h"
 #include "app/panels/heads_page.h"
 #include "app/panels/layers_page.h"
 #include "app/panels/problems_panel.h"
@@ -16,7 +17,6 @@
 #include <QDir>
 #include <QLineEdit>
 #include <QListWidget>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QStandardItemModel>
 #include <QTableView>
@@ -51,12 +51,12 @@ private Q_SLOTS:
         useTestSettings("tst_app_selection");
     }
     void init() {
-        QSettings().clear();
+        app::Settings().clear();
         m_session = std::make_unique<app::Session>();
     }
     void cleanup() {
         m_session.reset();
-        QSettings().clear();
+        app::Settings().clear();
     }
 
     void thePinOutlivesTheSelection() {

@@ -1,6 +1,7 @@
 // Targets of many heads at once: set, scale, lock, copy and paste by field, apply to others, preview, and the difference to other recipes.
 #include "app/models/head_metrics.h"
 #include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/models/target_actions.h"
 #include "app/models/target_table_model.h"
 #include "app/models/target_text.h"
@@ -16,7 +17,6 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTableView>
@@ -58,7 +58,7 @@ private Q_SLOTS:
         QCoreApplication::setApplicationName(QStringLiteral("tst_app_targets"));
     }
     void init() {
-        QSettings().clear();
+        app::Settings().clear();
         m_session = std::make_unique<app::Session>();
         auto profile = std::make_shared<core::Profile>(*fakeProfile());
         for (auto& layer : profile->layers) // alike means near in scale alone

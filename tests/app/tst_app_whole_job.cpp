@@ -1,5 +1,6 @@
 // The whole job by mouse and keyboard on the real teacher: what a person does, found by object names.
 #include "app/main_window.h"
+#include "app/models/settings.h"
 #include "app/models/target_table_model.h"
 #include "widgets/head_heat_map.h"
 
@@ -12,7 +13,6 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPushButton>
-#include <QSettings>
 #include <QSignalSpy>
 #include <QSpinBox>
 #include <QTableView>
@@ -115,9 +115,9 @@ private Q_SLOTS:
     void initTestCase() {
         if (qEnvironmentVariableIsEmpty("LINNET_TEACHER") || qEnvironmentVariableIsEmpty("LINNET_TEXT"))
             QSKIP("LINNET_TEACHER and LINNET_TEXT name no teacher and text");
-        QSettings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
+        app::Settings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
         m_window = std::make_unique<app::MainWindow>();
-        for (const auto& used : {session().runsFolder(), QSettings().fileName(), session().recipe()->autosaveFile()})
+        for (const auto& used : {session().runsFolder(), app::Settings::fileName(), session().recipe()->autosaveFile()})
             QVERIFY2(used.startsWith(place().path()), qPrintable(used)); // nothing of the person's own is touched
         m_window->show();
         QVERIFY(QTest::qWaitForWindowExposed(m_window.get()));

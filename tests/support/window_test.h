@@ -3,13 +3,13 @@
 #pragma once
 
 #include "app/main_window.h"
+#include "app/models/settings.h"
 #include "app/window_habits.h"
 
 #include <QAction>
 #include <QDialog>
 #include <QLabel>
 #include <QMessageBox>
-#include <QSettings>
 #include <QStandardPaths>
 #include <QTemporaryDir>
 #include <QTest>
@@ -38,7 +38,7 @@ protected:
     void makeWindow() {
         m_window.reset();
         m_window = std::make_unique<app::MainWindow>();
-        QVERIFY2(QSettings().fileName().startsWith(place().path()) && session().recipe()->autosaveFile().startsWith(place().path()), qPrintable(QSettings().fileName()));
+        QVERIFY2(app::Settings::fileName().startsWith(place().path()) && session().recipe()->autosaveFile().startsWith(place().path()), qPrintable(app::Settings::fileName()));
         m_window->show();
         QVERIFY(QTest::qWaitForWindowExposed(m_window.get()));
     }

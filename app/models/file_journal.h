@@ -1,5 +1,5 @@
-// Writes the newest text of the recipe under edit to its file, in a thread of its own: beside the file, fsync, rename. The
-// window never waits for a disk; a kill at any moment leaves the file before or the file after.
+// Writes the newest text of a file that the window keeps (the recipe under edit, what it knows of runs) in a thread of its own:
+// beside the file, fsync, rename. The window never waits for a disk; a kill at any moment leaves the file before or the file after.
 #pragma once
 
 #include "core/base/result.h"
@@ -11,11 +11,11 @@
 
 namespace linnet::app {
 
-class RecipeJournal : public QObject {
+class FileJournal : public QObject {
     Q_OBJECT
 public:
-    explicit RecipeJournal(QObject* parent = nullptr);
-    ~RecipeJournal() override; // waits until the newest text is written
+    explicit FileJournal(QObject* parent = nullptr);
+    ~FileJournal() override; // waits until the newest text is written
     void write(const QString& file, std::string text); // of texts that wait for one file, the newest wins
 Q_SIGNALS:
     void written();

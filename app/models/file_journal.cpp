@@ -1,4 +1,4 @@
-#include "app/models/recipe_journal.h"
+#include "app/models/file_journal.h"
 
 #include "core/base/files.h"
 
@@ -16,23 +16,23 @@ core::Result<void> save(const std::string& file, const std::string& text) {
 
 } // namespace
 
-RecipeJournal::RecipeJournal(QObject* parent) : QObject(parent) {
+FileJournal::FileJournal(QObject* parent) : QObject(parent) {
     m_pool.setMaxThreadCount(1);
 }
 
-RecipeJournal::~RecipeJournal() {
+FileJournal::~FileJournal() {
     m_pool.waitForDone();
     for (const auto& [file, text] : m_waiting)
         save(file, text);
 }
 
-void RecipeJournal::write(const QString& file, std::string text) {
+void FileJournal::write(const QString& file, std::string text) {
     m_waiting[file.toStdString()] = std::move(text);
     if (!m_writing)
         next();
 }
 
-void RecipeJournal::next() {
+void FileJournal::next() {
     m_writing = true;
     const std::pair<std::string, std::string> entry = *m_waiting.begin();
     m_waiting.erase(m_waiting.begin());
@@ -42,7 +42,7 @@ void RecipeJournal::next() {
     });
 }
 
-void RecipeJournal::finished(const core::Result<void>& result) {
+void FileJournal::finished(const core::Result<void>& result) {
     m_writing = false;
     if (!m_waiting.empty())
         next();
