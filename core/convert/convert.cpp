@@ -9,6 +9,7 @@
 #include "core/convert/pipeline.h"
 #include "core/convert/recipe_checks.h"
 #include "core/convert/select.h"
+#include "core/convert/selection_key.h"
 #include "core/model/device.h"
 
 namespace linnet::core {
@@ -32,9 +33,9 @@ template <class F> auto executed(RunFolder& run, const Control& control, F&& bod
     }
 }
 
-// A recipe whose paths hold from anywhere on this machine and whose teacher is checked: what can be seen to be wrong fails before a
-// folder is made.
-Recipe frozen(const Recipe& recipe) {
+} // namespace
+
+Recipe frozenRecipe(const Recipe& recipe) {
     if (const auto errors = validateRecipe(recipe); !errors.empty())
         throw Failure{errors.front()};
     if (recipe.keep.kind == KeepRule::Kind::Method)
@@ -68,14 +69,12 @@ Recipe frozen(const Recipe& recipe) {
     return result;
 }
 
-} // namespace
-
 Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, const ConvertOptions& options, const Control& control) {
     return guarded([&] {
         if (recipe.evaluationTokens < 2) // seen at the end only, otherwise
             fail(ErrorCode::Usage, "data.evaluation_tokens: found " + std::to_string(recipe.evaluationTokens) + ", a conversion is measured on at least 2",
                  {{"key", "data.evaluation_tokens"}, {"found", std::to_string(recipe.evaluationTokens)}, {"expected", "at least 2"}});
-        auto folder = RunFolder::create(run, frozen(recipe));
+        auto folder = RunFolder::create(run, frozenRecipe(recipe));
         writeFileAtomically(folder.file("environment.json"),
                             Json{{"device", deviceDescription(deviceFromName(folder.recipe().device))}, {"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION}}.dump(1) + "\n");
         folder.state()["baselines"] = options.baselines;
@@ -94,15 +93,13 @@ Result<Report> convert(const Recipe& recipe, const std::filesystem::path& run, c
 
 Result<Selection> selectLayers(const Recipe& recipe, const ConvertOptions& options, const Control& control) {
     return guarded([&] {
-        Recipe chosen = frozen(recipe);
+        Recipe chosen = frozenRecipe(recipe);
         chosen.align.drift = "none"; // comes after the choice
         chosen.distill.steps = 0;
         if (chosen.keep.kind != KeepRule::Kind::Method)
             fail(ErrorCode::Usage, "keep rule " + chosen.keep.text() + " measures nothing; select takes bypass, kl, greedy, restore, ga-s2 or score", {{"key", "keep"}, {"found", chosen.keep.text()}});
         // A run folder of its own that never sees an end: a stopped choice goes on, and what is measured serves every rule.
-        Recipe key = chosen;
-        key.keep = parseKeepRule("first:0");
-        const auto path = (options.bankFolder.empty() ? std::filesystem::temp_directory_path() / "linnet-select" : options.bankFolder) / ("select-" + recipeHash(key));
+        const auto path = selectionFolder(chosen, options.bankFolder);
         const auto fresh = !std::filesystem::exists(path / "recipe.json");
         auto folder = fresh ? RunFolder::create(path, chosen) : RunFolder::open(path);
         if (!fresh)

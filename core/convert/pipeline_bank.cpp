@@ -59,6 +59,7 @@ void Pipeline::select(BankKind measuredOn) {
             const auto selection = selectLayers(m_recipe.keep, job);
             state()["measured"] = measured;
             state()["result"] = selectionToJson(selection);
+            state()["results"][selection.method] = {{"result", state()["result"]}, {"never", m_recipe.never}, {"always", m_recipe.always}}; // see knownSelection
             kept = selection.kept;
             report["tokens"] = m_slices.selection.tokens();
             if (m_options.onSelection)
@@ -119,6 +120,7 @@ void Pipeline::alignLayers() {
         if (!takeBank())
             makeLayers(m_recipe, alignedFile(), report);
         keepBank();
+        m_run.state()["bank"] = bankCache().filename().string();
         logKeptStarts();
         report["steps"] = m_recipe.align.steps;
         report["tokens"] = m_slices.calibration.tokens();

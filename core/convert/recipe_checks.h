@@ -11,6 +11,10 @@ namespace linnet::core {
 // naming the key: a pin or target of a converted layer, more layers to keep than there are.
 Recipe recipeOn(const Recipe& recipe, const std::vector<std::string>& layerKinds);
 
+// As a run freezes it: paths that hold from anywhere on this machine, the teacher's hash, a keep file's layers. What can be seen to be wrong
+// fails here, before a folder is made: throws Failure. (Defined in convert.cpp.)
+Recipe frozenRecipe(const Recipe& recipe);
+
 // validateRecipe's errors; a cache budget that no choice of layers meets, in the dtype that the recipe's device computes in.
 std::vector<Error> checkRecipe(const Recipe& recipe, const ModelInfo& teacher);
 

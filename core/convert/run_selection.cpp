@@ -1,5 +1,8 @@
 #include "core/convert/run_selection.h"
 
+#include "core/convert/recipe_checks.h"
+#include "core/convert/selection_key.h"
+
 namespace linnet::core {
 namespace {
 
@@ -22,7 +25,53 @@ std::optional<std::vector<std::int64_t>> keptBy(const std::filesystem::path& run
     return std::nullopt;
 }
 
+struct Kept {
+    RunSelection selection;
+    std::filesystem::file_time_type written;
+};
+
+// `frozen` has a method as its rule.
+std::optional<Kept> keptMeasurement(const Recipe& frozen, const std::filesystem::path& bankFolder) {
+    const auto read = guarded([&]() -> std::optional<Kept> {
+        const auto file = selectionFolder(frozen, bankFolder) / "state.json";
+        if (!std::filesystem::exists(file))
+            return std::nullopt;
+        const Json state = readJsonFile(file), results = state.value("selection", Json::object()).value("results", Json::object());
+        const auto found = results.find(frozen.keep.method);
+        if (found == results.end())
+            return std::nullopt;
+        Kept kept{{selectionFromJson(found->at("result")), found->at("never").get<std::set<std::int64_t>>(), found->at("always").get<std::set<std::int64_t>>(), false}, std::filesystem::last_write_time(file)};
+        const auto bank = state.value("bank", std::string()); // measured on layers that may be gone: then they would be made again
+        kept.selection.whole = kept.selection.never == frozen.never && kept.selection.always == frozen.always && (bank.empty() || std::filesystem::exists(bankFolder / bank / "bank.json"));
+        return kept;
+    });
+    return read ? *read : std::nullopt;
+}
+
 } // namespace
+
+std::optional<RunSelection> knownSelection(const Recipe& recipe, const std::filesystem::path& bankFolder) {
+    const auto read = guarded([&]() -> std::optional<RunSelection> {
+        auto frozen = frozenRecipe(recipe);
+        if (frozen.keep.kind == KeepRule::Kind::Method) {
+            auto kept = keptMeasurement(frozen, bankFolder);
+            return kept ? std::optional(std::move(kept->selection)) : std::nullopt;
+        }
+        const auto chosen = frozen.keep.kind == KeepRule::Kind::Layers ? frozen.keep.layers : std::vector<std::int64_t>{};
+        std::optional<Kept> best;
+        for (const char* method : {"bypass", "kl", "greedy", "restore", "ga-s2", "score"}) {
+            frozen.keep = parseKeepRule(std::string(method) + ":0");
+            auto kept = keptMeasurement(frozen, bankFolder);
+            if (!kept)
+                continue;
+            const auto rank = [&](const Kept& each) { return std::pair(each.selection.selection.kept == chosen, each.written); };
+            if (!best || rank(*kept) > rank(*best))
+                best = std::move(kept);
+        }
+        return best ? std::optional(std::move(best->selection)) : std::nullopt;
+    });
+    return read ? *read : std::nullopt;
+}
 
 std::optional<RunSelection> selectionOfRun(const std::filesystem::path& run, const std::filesystem::path& bankFolder) {
     const auto recipe = readRecipe(run / "recipe.json");

@@ -61,6 +61,59 @@ private Q_SLOTS:
         QVERIFY(!selectionOfRun(path("nowhere"), path("banks")));
     }
 
+    // What is measured depends on less than the recipe: what it does not depend on finds it again.
+    void aMeasurementOutlivesOtherSettings() {
+        ConvertOptions options = plain();
+        options.bankFolder = path("kept");
+        std::size_t reports = 0;
+        Control counting;
+        counting.onProgress = [&](const Progress& progress) { reports += progress.stage == "select" || progress.stage == "align"; };
+        const auto folders = [&] { return std::distance(fs::directory_iterator(path("kept")), fs::directory_iterator()); };
+        auto recipe = m_teachers.recipe("llama", "bypass:2");
+        recipe.align.steps = 2;
+        QVERIFY(!knownSelection(recipe, path("kept")));
+        const auto measured = selectLayers(recipe, options, counting);
+        QVERIFY2(measured, qPrintable(messageOf(measured)));
+        QVERIFY(reports > 0);
+        auto other = recipe;
+        other.align.steps = 7, other.align.lr = 1e-4, other.align.drift = "refit", other.distill.steps = 3, other.preset = "naive", other.closedForm.ridge = .5;
+        other.targets[1][0].halfLife = 3.0, other.memoryGib = 2;
+        other.keep = parseKeepRule("bypass:1");
+        reports = 0;
+        const auto again = selectLayers(other, options, counting);
+        QVERIFY2(again, qPrintable(messageOf(again)));
+        QCOMPARE(reports, std::size_t(0)); // nothing was computed
+        QCOMPARE(folders(), std::ptrdiff_t(1));
+        QCOMPARE(selectionToJson(*again)["ranking"].dump(), selectionToJson(*measured)["ranking"].dump());
+        const auto known = knownSelection(other, path("kept"));
+        QVERIFY(known && known->whole && known->selection.method == "bypass");
+        const auto layers = knownSelection(keeping(again->kept), path("kept")); // a recipe whose layers were chosen by it
+        QVERIFY(layers && layers->selection.kept == again->kept);
+        other.never = {0}; // the numbers serve it; the choice is to be made
+        QVERIFY(knownSelection(other, path("kept")) && !knownSelection(other, path("kept"))->whole);
+        QVERIFY(selectLayers(other, options, counting));
+        QCOMPARE(reports, std::size_t(0));
+        for (const auto& change : std::vector<std::function<void(Recipe&)>>{[](Recipe& r) { r.seed = 9; }, [](Recipe& r) { r.selectionTokens /= 2; }, [](Recipe& r) { r.keep = parseKeepRule("kl:2"); },
+                                                                            [](Recipe& r) { r.keep = parseKeepRule("bypass:ppl=1.5"); }}) {
+            auto changed = recipe;
+            change(changed);
+            QVERIFY(!knownSelection(changed, path("kept")));
+        }
+        // A student's numbers depend on how it is aligned, and on nothing that comes later; without its layers they would be made again.
+        recipe.keep = parseKeepRule("kl:2");
+        const auto byKl = selectLayers(recipe, options, {});
+        QVERIFY2(byKl, qPrintable(messageOf(byKl)));
+        other = recipe;
+        other.align.drift = "refit", other.distill.steps = 3, other.distill.lr = 1;
+        QVERIFY(knownSelection(other, path("kept")) && knownSelection(other, path("kept"))->whole);
+        other.align.steps = 3;
+        QVERIFY(!knownSelection(other, path("kept")));
+        for (const auto& entry : fs::directory_iterator(path("kept")))
+            if (fs::exists(entry.path() / "bank.json"))
+                fs::remove(entry.path() / "bank.json");
+        QVERIFY(knownSelection(recipe, path("kept")) && !knownSelection(recipe, path("kept"))->whole);
+    }
+
     void aRunsOwnRule() {
         auto recipe = m_teachers.recipe("llama", "bypass:2");
         recipe.never = {3};
