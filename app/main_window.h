@@ -53,6 +53,7 @@ private:
     QTabWidget* m_pages = nullptr;
     QWidget *m_heads = nullptr, *m_layers = nullptr, *m_curves = nullptr, *m_evaluation = nullptr; // its pages
     widgets::ProgressStrip* m_strip = nullptr;
+    QString m_ended; // how the last job ended, as the strip said it
     QLabel *m_cursor = nullptr, *m_saved = nullptr;
     QMenu *m_recent = nullptr, *m_view = nullptr, *m_open = nullptr;
     DockFold* m_fold = nullptr;

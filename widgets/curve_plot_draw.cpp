@@ -12,6 +12,7 @@ constexpr int kRefreshMs = 32;
 constexpr size_t kDotted = 40; // so few points show as dots: one alone draws no line
 constexpr int kMarkers = 12;   // along a longer line
 constexpr double kClipped = 0.02; // at either end
+constexpr double kRoomOfPoints = 0.03; // of the range, left and right
 constexpr size_t kSample = 2000, kFewForQuantiles = 20;
 constexpr double kLongestSmoothStroke = 30; // up and down, in heights of the curve
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -40,11 +41,15 @@ void CurvePlot::refresh() {
     m_sinceRefresh.start();
     if (m_follows) {
         double from = kInfinity, to = -kInfinity;
+        bool points = false;
         for (const auto& curve : m_curves)
             if (curve->visible && !curve->series.x().empty()) {
                 from = std::min(from, curve->series.x().front());
                 to = std::max(to, curve->series.x().back());
+                points = points || curve->look.style == Qt::NoPen;
             }
+        if (const double room = points ? kRoomOfPoints * (to - from) : 0; room > 0) // one on the edge would be cut in half
+            from -= room, to += room;
         if (from > to)
             plot().xAxis->setRange(0, 1);
         else

@@ -1,6 +1,7 @@
 #include "widgets/head_heat_map.h"
 
 #include "widgets/color_gradient.h"
+#include "widgets/pattern_picture.h"
 #include "widgets/plot_paint.h"
 
 #include <algorithm>
@@ -177,7 +178,7 @@ QString HeadHeatMap::csv() const {
 // ---- colours and layout ------------------------------------------------------------------------------------------
 
 void HeadHeatMap::restyle() {
-    m_cells->setGradient(colorGradient(m_map, colors().notMeasured));
+    m_cells->setGradient(colorGradient(mapOn(colors(), m_map), colors().notMeasured));
     relayout();
 }
 

@@ -1,5 +1,6 @@
 // What HeadHeatMap draws beside QCustomPlot's cells and axes.
 #include "widgets/head_heat_map.h"
+#include "widgets/pattern_picture.h"
 #include "widgets/plot_paint.h"
 
 #include <algorithm>
@@ -82,7 +83,7 @@ void HeadHeatMap::paintMargins(QCPPainter& painter) const {
         return;
     painter.setAntialiasing(false);
     const auto cell = [&](const QRectF& rect, const Margin& margin) {
-        painter.fillRect(rect, std::isfinite(margin.position) ? mapColor(m_map, margin.position) : colors().notMeasured);
+        painter.fillRect(rect, std::isfinite(margin.position) ? mapColor(mapOn(colors(), m_map), margin.position) : colors().notMeasured);
         if (!std::isfinite(margin.mean))
             hatch(painter, rect, colors().axis);
     };
@@ -172,16 +173,16 @@ void HeadHeatMap::paintColorBar(QCPPainter& painter) const {
     const QRectF bar(m_bar->rect().left() + 4 + strip, cells.top(), kBarWidth, cells.height());
     painter.setAntialiasing(false);
     for (int y = 0; y < int(bar.height()); ++y)
-        painter.fillRect(QRectF(bar.left(), bar.top() + y, kBarWidth, 1), mapColor(m_map, 1 - (y + 0.5) / bar.height()));
+        painter.fillRect(QRectF(bar.left(), bar.top() + y, kBarWidth, 1), mapColor(mapOn(colors(), m_map), 1 - (y + 0.5) / bar.height()));
     painter.setAntialiasing(true);
     // Arrow ends: there are values beyond the range.
     painter.setPen(Qt::NoPen);
     if (m_range.clipsHigh()) {
-        painter.setBrush(mapColor(m_map, 1));
+        painter.setBrush(mapColor(mapOn(colors(), m_map), 1));
         painter.drawPolygon(QPolygonF({{bar.left(), bar.top()}, {bar.right(), bar.top()}, {bar.center().x(), bar.top() - 8}}));
     }
     if (m_range.clipsLow()) {
-        painter.setBrush(mapColor(m_map, 0));
+        painter.setBrush(mapColor(mapOn(colors(), m_map), 0));
         painter.drawPolygon(QPolygonF({{bar.left(), bar.bottom()}, {bar.right(), bar.bottom()}, {bar.center().x(), bar.bottom() + 8}}));
     }
     const QFontMetrics metrics(font());

@@ -1,5 +1,6 @@
 #include "widgets/metric_histogram.h"
 
+#include "widgets/pattern_picture.h"
 #include "widgets/plot_paint.h"
 #include "widgets/plurals.h"
 
@@ -304,7 +305,7 @@ void MetricHistogram::paint(QCPPainter& painter) const {
             return QRectF(left, top, std::max(1.0, right - left - 1), area.bottom() + 1 - top);
         };
         const double middle = ((double(i) + 0.5) / double(m_bins.size()) - from) / (to - from);
-        painter.fillRect(bar(bin.count), m_range ? mapColor(m_map, middle) : colors().fill);
+        painter.fillRect(bar(bin.count), m_range ? mapColor(mapOn(colors(), m_map), middle) : colors().fill);
         if (bin.selected > 0)
             painter.fillRect(bar(bin.selected).adjusted((right - left) * 0.25, 0, -(right - left) * 0.25, 0), colors().highlight);
     }
@@ -321,7 +322,9 @@ void MetricHistogram::paintNote(QCPPainter& painter) const {
         notes << tr("%1 not measured").arg(missing);
     const QString note = notes.join(", ");
     const QFontMetrics metrics(font());
-    const QRectF place(area.right() - metrics.horizontalAdvance(note) - 8, area.top() + 1, metrics.horizontalAdvance(note) + 4, metrics.height());
+    const double width = metrics.horizontalAdvance(note) + 4, high = m_range ? xOf(m_range->second) - 4 : area.right();
+    const double end = high - width > area.left() ? std::min(area.right() - 4, high) : area.right() - 4; // the handle stays in view
+    const QRectF place(end - width, area.top() + 1, width, metrics.height());
     QColor glass = colors().background;
     glass.setAlpha(200);
     painter.fillRect(place, glass);

@@ -42,15 +42,25 @@ void paintMarker(QPainter& painter, Marker marker, QPointF c, double size) {
     }
 }
 
-QPixmap lookSwatch(const RunLook& look, QSize size, double pixelRatio) {
+QIcon lookIcon(const RunLook& look, QSize size, double pixelRatio, const QColor& plate) {
+    const auto swatch = lookSwatch(look, size, pixelRatio, plate);
+    QIcon icon(swatch);
+    icon.addPixmap(swatch, QIcon::Selected); // else the style tints it
+    return icon;
+}
+
+QPixmap lookSwatch(const RunLook& look, QSize size, double pixelRatio, const QColor& plate) {
     QPixmap pixmap(size * pixelRatio);
     pixmap.setDevicePixelRatio(pixelRatio);
     pixmap.fill(Qt::transparent);
     QPainter painter(&pixmap);
     painter.setRenderHint(QPainter::Antialiasing);
-    const double middle = size.height() / 2.0;
+    const double middle = size.height() / 2.0, edge = plate.alpha() > 0 ? 3 : 1;
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(plate);
+    painter.drawRoundedRect(QRectF({}, size), 3, 3);
     painter.setPen(QPen(look.color, 2, look.style));
-    painter.drawLine(QPointF(1, middle), QPointF(size.width() - 1, middle));
+    painter.drawLine(QPointF(edge, middle), QPointF(size.width() - edge, middle));
     painter.setPen(QPen(look.color, 1));
     painter.setBrush(look.color);
     paintMarker(painter, look.marker, {size.width() / 2.0, middle}, std::min(size.height() - 2.0, 9.0));

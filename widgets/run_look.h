@@ -24,6 +24,8 @@ void setRunColors(RunColors set); // of all runs; line and marker of a look stay
 RunColors runColors();
 
 void paintMarker(QPainter& painter, Marker marker, QPointF centre, double size); // in the painter's pen and brush
-QPixmap lookSwatch(const RunLook& look, QSize size, double pixelRatio); // a piece of its line with its marker on it
+QPixmap lookSwatch(const RunLook& look, QSize size, double pixelRatio, const QColor& plate = Qt::transparent); // a piece of its line with its marker on it
+// In a table: on a plate of its ground, the same on a selected row, whose colour would swallow it.
+QIcon lookIcon(const RunLook& look, QSize size, double pixelRatio, const QColor& plate);
 
 } // namespace linnet::widgets

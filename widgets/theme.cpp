@@ -11,9 +11,9 @@ namespace {
 struct Shades {
     QRgb window, base, alternate, button, text, dimmed, disabled, highlight, highlightedText, link, mid, tooltip;
 };
-constexpr Shades kLight{0xf4f4f5, 0xffffff, 0xf0f2f4, 0xe9eaec, 0x1b1e22, 0x6a7077, 0x9aa0a6, 0x1f6fb5, 0xffffff, 0x0b61a4,
+constexpr Shades kLight{0xf4f4f5, 0xffffff, 0xf0f2f4, 0xe9eaec, 0x1b1e22, 0x646a71, 0x9aa0a6, 0x1f6fb5, 0xffffff, 0x0b61a4,
                         0xc4c8cc, 0xfffff2};
-constexpr Shades kDark{0x24272b, 0x1b1d20, 0x212428, 0x33373c, 0xe4e6e8, 0x9aa1a8, 0x6c7278, 0x3d8fd6, 0xffffff, 0x6cb4f0,
+constexpr Shades kDark{0x24272b, 0x1b1d20, 0x212428, 0x33373c, 0xe4e6e8, 0x9aa1a8, 0x6c7278, 0x2b75b8, 0xffffff, 0x6cb4f0,
                        0x484d53, 0x33373c};
 
 QColor mix(const QColor& a, const QColor& b, double t) {
@@ -24,6 +24,9 @@ QColor mix(const QColor& a, const QColor& b, double t) {
 class ThemeStyle : public QProxyStyle { // Fusion draws the edge of a tick box darker than the window: unseen in the dark
 public:
     ThemeStyle() : QProxyStyle(QStringLiteral("Fusion")) {}
+    int styleHint(StyleHint hint, const QStyleOption* option, const QWidget* widget, QStyleHintReturn* result) const override {
+        return hint == SH_EtchDisabledText ? 0 : QProxyStyle::styleHint(hint, option, widget, result); // in the dark the etching looks like a double print
+    }
     void drawPrimitive(PrimitiveElement element, const QStyleOption* option, QPainter* painter, const QWidget* widget) const override {
         QProxyStyle::drawPrimitive(element, option, painter, widget);
         if ((element != PE_IndicatorCheckBox && element != PE_IndicatorItemViewItemCheck) || !isDark(option->palette))
@@ -60,7 +63,7 @@ QPalette themePalette(Theme theme) {
     p.setColor(QPalette::Mid, color(s.mid));
     p.setColor(QPalette::Dark, color(s.mid).darker(130));
     p.setColor(QPalette::Shadow, color(s.mid).darker(220));
-    for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::HighlightedText})
+    for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::HighlightedText, QPalette::PlaceholderText})
         p.setColor(QPalette::Disabled, role, color(s.disabled));
     p.setColor(QPalette::Disabled, QPalette::Highlight, color(s.mid));
     return p;
@@ -80,7 +83,7 @@ StateColors stateColors(const QPalette& palette) {
     // Blue for good and orange for trouble rather than green and red; every state also has its own glyph.
     if (isDark(palette))
         return {color(0x4fb3a3), color(0xe6a93a), color(0xf2765c), color(0x5aaef0)};
-    return {color(0x00786a), color(0xa86400), color(0xb93a1b), color(0x1769b0)};
+    return {color(0x00786a), color(0x9a5b00), color(0xb93a1b), color(0x1769b0)};
 }
 
 PlotColors PlotColors::fromPalette(const QPalette& palette) {
@@ -88,7 +91,7 @@ PlotColors PlotColors::fromPalette(const QPalette& palette) {
     PlotColors colors;
     colors.background = base;
     colors.text = text;
-    colors.axis = mix(base, text, 0.55);
+    colors.axis = mix(base, text, 0.66); // numbers and notes are written in it too
     colors.grid = mix(base, text, 0.13);
     colors.highlight = isDark(palette) ? QColor::fromRgb(0xff7a45) : QColor::fromRgb(0xd83a00);
     colors.notMeasured = mix(base, text, 0.22);

@@ -74,6 +74,20 @@ double cacheBytes(const core::ModelInfo& teacher, std::int64_t kept, std::int64_
     return layer * static_cast<double>(kept) + static_cast<double>((c.layers - kept) * state);
 }
 
+QString layerRanges(const std::vector<std::int64_t>& layers, const QString& between) {
+    QStringList parts;
+    for (std::size_t i = 0, end = 0; i < layers.size(); i = end) {
+        for (end = i + 1; end < layers.size() && layers[end] == layers[end - 1] + 1;)
+            ++end;
+        if (end - i > 2)
+            parts << QStringLiteral("%1-%2").arg(layers[i]).arg(layers[end - 1]);
+        else
+            for (auto k = i; k < end; ++k)
+                parts << QString::number(layers[k]);
+    }
+    return parts.join(between);
+}
+
 QString bytesText(double count) {
     return QLocale::c().formattedDataSize(qRound64(count), count < 1e6 ? 0 : 1, QLocale::DataSizeSIFormat);
 }
@@ -111,6 +125,13 @@ std::optional<std::vector<std::int64_t>> convertedLayers(Session& session) {
     return kept ? convertedByRanking(session, *kept) : std::nullopt;
 }
 
+std::int64_t convertedBefore(Session& session) {
+    std::int64_t count = 0;
+    for (int l = 0; l < session.recipe()->layers(); ++l)
+        count += session.recipe()->convertedBefore(l);
+    return count;
+}
+
 QString layerSummary(Session& session) {
     const auto layers = convertedLayers(session);
     const auto& teacher = *session.teacher();
@@ -124,10 +145,13 @@ QString layerSummary(Session& session) {
         return Session::tr("<b>As many layers converted as %1 times the teacher's perplexity allows</b>, measured when the run starts.").arg(keep.limit);
     if (!kept)
         return Session::tr("The layer choice %1 does not fit this teacher of %2 layers.").arg(rule).arg(total);
+    const auto softmax = total - convertedBefore(session);
     auto text = Session::tr("<b>%1 of %2 layers will be converted</b>, %3 softmax kept, cache at 32k: %4 → %5")
-                    .arg(total - *kept).arg(total).arg(*kept).arg(bytesText(cacheBytes(teacher, total, kCacheTokens)), bytesText(cacheBytes(teacher, *kept, kCacheTokens)));
+                    .arg(softmax - *kept).arg(softmax).arg(*kept).arg(bytesText(cacheBytes(teacher, softmax, kCacheTokens)), bytesText(cacheBytes(teacher, *kept, kCacheTokens)));
+    if (softmax < total)
+        text += Session::tr("; %1 of the model's %2 layers are linear already").arg(total - softmax).arg(total);
     if (!layers)
-        text += Session::tr("; the %1 cheapest layers, measured when the run starts").arg(total - *kept);
+        text += Session::tr("; the %1 cheapest layers, measured when the run starts").arg(softmax - *kept);
     return text;
 }
 

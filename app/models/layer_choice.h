@@ -21,6 +21,9 @@ std::optional<std::vector<std::int64_t>> convertedByRanking(Session& session, st
 // Of one sequence of `tokens`, in the dtype that the teacher runs in.
 double cacheBytes(const core::ModelInfo& teacher, std::int64_t kept, std::int64_t tokens);
 QString bytesText(double count); // "16.8 MB"
+QString layerRanges(const std::vector<std::int64_t>& layers, const QString& between); // sorted ones: "0-4, 6, 7"
+// Of the opened model: what a hybrid that is opened as a teacher has converted already.
+std::int64_t convertedBefore(Session& session);
 // One line of rich text; the session has a teacher. Cache: of one sequence of 32768 tokens.
 QString layerSummary(Session& session);
 

@@ -1,5 +1,7 @@
 #include "app/models/run_results.h"
 
+#include "core/model/model_api.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -22,6 +24,10 @@ double lastLoss(const RunEntry& run, const char* stage, bool heldOut) { // mean 
 }
 
 } // namespace
+
+bool isRunOf(const RunEntry& run, const core::ModelInfo& teacher) {
+    return !run.recipe || run.recipe->teacherHash.empty() || run.recipe->teacherHash == teacher.hash;
+}
 
 Measured difference(const Measured& left, const Measured& right) {
     return {right.value - left.value, std::hypot(left.error, right.error), std::min(left.n, right.n)};

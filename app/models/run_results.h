@@ -5,7 +5,13 @@
 
 #include <limits>
 
+namespace linnet::core {
+struct ModelInfo;
+}
+
 namespace linnet::app {
+
+bool isRunOf(const RunEntry& run, const core::ModelInfo& teacher); // as far as its recipe tells: one that can't be read counts as of it
 
 struct Measured { // not-a-number: not measured, or a noise that is not known
     double value = std::numeric_limits<double>::quiet_NaN(), error = std::numeric_limits<double>::quiet_NaN(); // one standard error

@@ -6,6 +6,7 @@
 #include <QDir>
 #include <QFont>
 #include <QGuiApplication>
+#include <QPalette>
 #include <cmath>
 
 namespace linnet::app {
@@ -128,7 +129,7 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
     case Qt::EditRole: return run->name;
     case FolderRole: return run->folder;
     case Qt::TextAlignmentRole: return headerData(index.column(), Qt::Horizontal, role);
-    case Qt::DecorationRole: return index.column() == Name ? QVariant(widgets::lookSwatch(widgets::runLook(run->look), {26, 12}, qGuiApp->devicePixelRatio())) : QVariant();
+    case Qt::DecorationRole: return index.column() == Name ? QVariant(widgets::lookIcon(widgets::runLook(run->look), {26, 12}, qGuiApp->devicePixelRatio(), QGuiApplication::palette().color(QPalette::Base))) : QVariant();
     case Qt::CheckStateRole: return index.column() == Name && run->hasBegun() ? QVariant(run->shown ? Qt::Checked : Qt::Unchecked) : QVariant();
     case Qt::AccessibleTextRole: return index.column() == Name ? tr("%1, drawn in %2").arg(text(*run, Name), widgets::runColorName(run->look)) : text(*run, index.column());
     case Qt::ToolTipRole:

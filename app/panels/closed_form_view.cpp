@@ -87,10 +87,10 @@ void ClosedFormView::refresh() {
         m_chosen->setText(others   ? tr("Layer %1 was not started in this run.").arg(id.layer)
                           : linnet ? tr("Run the conversion: what was found for this head, and all that was tried, appears here.")
                                    : tr("A run from the start \"linnet\" finds half-life and beta of each head; what it tried appears here."));
-        m_chosen->setEnabled(false);
+        m_chosen->setForegroundRole(QPalette::PlaceholderText);
         return;
     }
-    m_chosen->setEnabled(true);
+    m_chosen->setForegroundRole(QPalette::WindowText);
     m_title->setText(tr("<b>Closed form</b>: residual %1 of this head, %2 of layer %3").arg(residualText(head->chosen.residual), residualText(layer->residual)).arg(id.layer));
     const auto& chosen = head->chosen;
     const auto config = m_session->teacher() ? m_session->teacher()->config : core::ModelConfig();

@@ -5,6 +5,7 @@
 
 #include <QComboBox>
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -146,21 +147,24 @@ void CurvesPanel::drawMarks() {
 
 // Where the state lies that alignment kept of each layer; of many layers, the median.
 void CurvesPanel::markKept(const StageCurves& curves, const std::vector<core::AlignedLayer>& layers) {
-    const auto mark = [&](std::int64_t step, std::int64_t layer, const QString& label) {
-        const auto at = step == 0 ? curves.positionOfStep(0, options().axis) : curves.positionAfter(step, layer, options().axis);
-        if (at)
-            m_plots[Align]->addMark(*at, label);
-    };
+    const auto place = [&](std::int64_t step, std::int64_t layer) { return step == 0 ? curves.positionOfStep(0, options().axis) : curves.positionAfter(step, layer, options().axis); };
     if (layers.size() <= kFewLayers) {
+        std::map<double, QStringList> starts, kept; // by place: labels of one place would cover each other
         for (const auto& layer : layers)
-            mark(layer.keptStep, layer.layer, layer.keptStep == 0 ? tr("layer %1: its start is kept").arg(layer.layer) : tr("layer %1: kept").arg(layer.layer));
+            if (const auto at = place(layer.keptStep, layer.layer))
+                (layer.keptStep == 0 ? starts : kept)[*at] << QString::number(layer.layer);
+        for (const auto& [at, those] : starts)
+            m_plots[Align]->addMark(at, those.size() == 1 ? tr("layer %1: its start is kept").arg(those.front()) : tr("layers %1: their starts are kept").arg(those.join(QStringLiteral(", "))));
+        for (const auto& [at, those] : kept)
+            m_plots[Align]->addMark(at, those.size() == 1 ? tr("layer %1: kept").arg(those.front()) : tr("layers %1: kept").arg(those.join(QStringLiteral(", "))));
         return;
     }
     std::vector<std::int64_t> steps;
     for (const auto& layer : layers)
         steps.push_back(layer.keptStep);
     std::nth_element(steps.begin(), steps.begin() + std::ssize(steps) / 2, steps.end());
-    mark(steps[steps.size() / 2], -1, tr("kept (median)"));
+    if (const auto at = place(steps[steps.size() / 2], -1))
+        m_plots[Align]->addMark(*at, tr("kept (median)"));
 }
 
 } // namespace linnet::app

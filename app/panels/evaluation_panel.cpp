@@ -1,5 +1,6 @@
 #include "app/panels/evaluation_panel.h"
 
+#include "app/models/layer_choice.h"
 #include "app/models/run_results.h"
 #include "app/models/session.h"
 
@@ -56,10 +57,7 @@ QString residual(double value) {
 }
 
 QString layerList(const std::vector<std::int64_t>& layers) {
-    QStringList list;
-    for (const auto layer : layers)
-        list << QString::number(layer);
-    return list.isEmpty() ? QStringLiteral("none") : list.join(QStringLiteral(", "));
+    return layers.empty() ? QStringLiteral("none") : layerRanges(layers, QStringLiteral(", "));
 }
 
 } // namespace
@@ -72,7 +70,7 @@ EvaluationPanel::EvaluationPanel(Session* session, QWidget* parent) : QWidget(pa
     m_layers->setWordWrap(true);
     m_layers->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_table = numbersTable(QStringLiteral("evaluationTable"), kModels, {tr("model"), tr("perplexity"), tr("ratio"), tr("loss"), tr("KL"), tr("top-1"), tr("count")},
-                           {{}, {}, tr("perplexity / the teacher's"), tr("nats a token"), tr("nats a token, to the teacher"), tr("share of tokens where the teacher's first choice is the same"), tr("predicted tokens")});
+                           {{}, tr("exp of the loss: lower is better"), tr("perplexity / the teacher's"), tr("nats a token"), tr("nats a token, to the teacher"), tr("share of tokens where the teacher's first choice is the same"), tr("predicted tokens")});
     m_table->setAccessibleName(tr("Evaluation of each model"));
     m_treatmentCaption = new QLabel(tr("What the mixer cannot hold, as the closed form measured it: mean residual of the heads, 0 nothing is lost, 1 all"));
     m_treatmentCaption->setWordWrap(true);
@@ -110,7 +108,7 @@ void EvaluationPanel::refill() {
     const std::map<std::string, core::Evaluation> none;
     const auto& evaluation = run ? run->evaluation : none;
     const auto teacher = evaluation.find("teacher");
-    m_caption->setText(tr("<b>No evaluation yet.</b> A run measures teacher, naive copy, zero-gate and student on the same held-out text."));
+    m_caption->setText(tr("<b>No evaluation yet.</b> A run measures teacher, naive copy, zero gate and student on the same held-out text."));
     const std::pair<const char*, QString> rows[] = {{"teacher", tr("teacher")}, {"naive", tr("naive copy")}, {"zero_gate", tr("zero gate")}, {"student", tr("student")}};
     for (int row = 0; row < kModels; ++row) {
         const auto found = evaluation.find(rows[row].first);

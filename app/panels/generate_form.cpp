@@ -1,6 +1,7 @@
 // The form of the Generate page: prompt, student, sampling, and the prompts before.
 #include "app/panels/generate_page.h"
 
+#include "app/models/run_results.h"
 #include "app/models/session.h"
 #include "app/models/settings.h"
 #include "app/panels/command_menu.h"
@@ -208,7 +209,7 @@ QString GeneratePage::studentFolder() const {
 bool GeneratePage::speaksForCurrent() const {
     const auto current = m_session->currentRun();
     const auto& teacher = m_session->teacher();
-    return current && current->report && (!teacher || !current->recipe || current->recipe->teacherHash == teacher->hash);
+    return current && current->report && (!teacher || isRunOf(*current, *teacher));
 }
 
 GenerateSettings GeneratePage::settings() const {

@@ -28,7 +28,6 @@ HeadsPage::HeadsPage(Session* session, QWidget* parent) : QWidget(parent), m_ses
     m_summary->setObjectName(QStringLiteral("layerSummary"));
     m_summary->setWordWrap(true);
     m_summary->setAlignment(Qt::AlignLeft | Qt::AlignTop);
-    m_summary->setMinimumHeight(2 * fontMetrics().lineSpacing()); // a shorter text does not move the ticks under the pointer
     m_warning = new QLabel;
     m_warning->setObjectName(QStringLiteral("layerWarning"));
     m_warning->setWordWrap(true);
@@ -43,8 +42,15 @@ HeadsPage::HeadsPage(Session* session, QWidget* parent) : QWidget(parent), m_ses
     layout->addLayout(tools);
     layout->addWidget(m_controls);
     layout->addLayout(m_stack, 1);
-    layout->addWidget(m_summary);
-    layout->addWidget(m_warning);
+    auto* below = new QWidget; // a shorter text, or a warning that comes, does not move the ticks under the pointer
+    below->setMinimumHeight(2 * fontMetrics().lineSpacing());
+    auto* lines = new QVBoxLayout(below);
+    lines->setContentsMargins(0, 0, 0, 0);
+    lines->setSpacing(0);
+    lines->addWidget(m_summary);
+    lines->addWidget(m_warning);
+    lines->addStretch(1);
+    layout->addWidget(below);
 
     connect(session, &Session::teacherChanged, this, [this] {
         if (const auto& teacher = m_session->teacher()) {
@@ -192,7 +198,6 @@ void HeadsPage::showOverview() {
 void HeadsPage::showLayers() {
     m_summary->clear();
     m_warning->clear();
-    m_warning->hide();
     const auto& teacher = m_session->teacher();
     if (!teacher || m_session->recipe()->layers() == 0)
         return;
@@ -206,7 +211,6 @@ void HeadsPage::showLayers() {
     const auto which = converted(0) && converted(1) ? tr("Layers 0 and 1 are converted") : converted(0) ? tr("Layer 0 is converted") : tr("Layer 1 is converted");
     m_warning->setText(QStringLiteral("<span style='color:%1'>⚠ %2</span>")
                            .arg(widgets::stateColors(palette()).warning.name(), tr("%1: the first two layers cost most quality by far.").arg(which)));
-    m_warning->show();
 }
 
 void HeadsPage::showJob() {

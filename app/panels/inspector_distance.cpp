@@ -31,9 +31,10 @@ void InspectorDistance::fill(HeadId id) {
         const auto& head = profile->layers[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)];
         m_histogram->setData({profile->edges, head.histogram, head.p10, head.p50, head.p90, tr("attention by distance")});
     } else {
+        m_histogram->setEmptyText(session().recipe()->convertedBefore(id.layer) ? tr("This layer is linear already: it has no attention to measure.") : tr("Profile the teacher to see how far this head looks."));
         m_histogram->clear();
     }
-    const auto halfLife = currentTarget(session(), id, TargetField::HalfLife);
+    const auto halfLife = session().recipe()->convertedBefore(id.layer) ? std::nullopt : currentTarget(session(), id, TargetField::HalfLife);
     const bool decays = halfLife && std::isfinite(*halfLife) && *halfLife > 0;
     m_histogram->setDecayHalfLife(decays ? halfLife : std::nullopt);
     const bool own = session().recipe()->target(id).halfLife.has_value();

@@ -1,6 +1,7 @@
 #include "app/panels/inspector_identity.h"
 
 #include "app/models/layer_choice.h"
+#include "app/models/run_results.h"
 #include "app/models/session.h"
 
 #include <QLabel>
@@ -11,7 +12,9 @@ namespace linnet::app {
 namespace {
 
 QString kindText(Session& session, int layer) {
-    if (const auto run = session.currentRun(); run && run->report && std::ranges::find(run->report->convertedLayers, layer) != run->report->convertedLayers.end())
+    if (session.recipe()->convertedBefore(layer))
+        return InspectorIdentity::tr("linear in this model already");
+    if (const auto run = session.currentRun(); run && run->report && isRunOf(*run, *session.teacher()) && std::ranges::find(run->report->convertedLayers, layer) != run->report->convertedLayers.end())
         return InspectorIdentity::tr("converted in run %1").arg(run->name);
     const auto converted = convertedLayers(session);
     if (!converted)

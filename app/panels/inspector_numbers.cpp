@@ -105,7 +105,7 @@ void InspectorNumbers::fill(HeadId id) {
     m_numbers->setVisible(known);
     fillTop();
     if (!known) {
-        m_sample->setText(tr("Not measured: profile the teacher."));
+        m_sample->setText(session().recipe()->convertedBefore(id.layer) ? tr("This layer is linear already: it has no attention to measure.") : tr("Not measured: profile the teacher."));
         return;
     }
     const auto& head = profile->layers[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)];

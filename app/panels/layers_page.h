@@ -64,6 +64,7 @@ private:
     QStackedLayout* m_stack;
     MeasureCost* m_cost = nullptr;
     bool m_choosing = false; // a measurement runs
+    bool m_idle = true;      // no job, as showCost() knew it last
 };
 
 } // namespace linnet::app

@@ -23,7 +23,7 @@ LogPanel::LogPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     m_text->setReadOnly(true);
     m_text->setAccessibleName(tr("Log"));
     m_text->setMaximumBlockCount(5000);
-    m_text->setLineWrapMode(QPlainTextEdit::NoWrap);
+    m_text->setLineWrapMode(QPlainTextEdit::WidgetWidth); // an error is read whole
     m_text->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     m_text->setPlaceholderText(tr("What happens is written here."));
     auto* copy = new QToolButton;

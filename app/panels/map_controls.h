@@ -58,7 +58,7 @@ private:
     QWidget* m_chooser;
     QComboBox *m_view, *m_metric, *m_source, *m_mode, *m_axis, *m_map, *m_concentration;
     QLineEdit *m_low, *m_high;
-    QLabel *m_dash, *m_concentrationLabel;
+    QLabel *m_dash, *m_coloursLabel, *m_concentrationLabel;
     QPushButton* m_rangeMenu;
     std::map<QString, Range> m_ranges; // by view
     std::optional<Range> m_shown;

@@ -87,7 +87,9 @@ void MapLink::showLayers() {
             ticks[static_cast<std::size_t>(layer)] = true;
     const auto& targets = m_session->recipe()->recipe().targets;
     for (std::size_t l = 0; l < count; ++l) {
-        infos[l].kind = ticks[l] ? tr("GDN") : tr("soft");
+        const bool before = m_session->recipe()->convertedBefore(static_cast<int>(l)); // whatever the recipe says; a click is answered in words
+        ticks[l] = ticks[l] || before;
+        infos[l].kind = before ? tr("lin") : ticks[l] ? tr("GDN") : tr("soft");
         if (const auto found = targets.find(static_cast<std::int64_t>(l)); found != targets.end())
             infos[l].locked = std::any_of(found->second.begin(), found->second.end(), [](const auto& head) { return !head.second.locked.empty(); });
     }

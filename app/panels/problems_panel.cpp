@@ -45,7 +45,7 @@ ProblemsPanel::ProblemsPanel(Session* session, QWidget* parent) : QWidget(parent
     m_list->setSelectionMode(QAbstractItemView::ExtendedSelection);
     auto* none = new QLabel(tr("No problems."));
     none->setAlignment(Qt::AlignCenter);
-    none->setEnabled(false);
+    none->setForegroundRole(QPalette::PlaceholderText);
     m_stack = new QStackedLayout(this);
     m_stack->addWidget(none);
     m_stack->addWidget(m_list);

@@ -1,6 +1,7 @@
 #include "app/panels/project_panel.h"
 
 #include "app/models/layer_choice.h"
+#include "app/models/run_results.h"
 #include "app/models/session.h"
 #include "app/models/settings.h"
 #include "widgets/collapsible.h"
@@ -243,14 +244,15 @@ void ProjectPanel::showSteps() {
     m_rail->setStep(id("profile"), profiling ? StepState::Running : profile ? StepState::Done : StepState::Todo,
                     profiling ? m_session->jobTitle() : profile ? tr("%1 tokens").arg(whole(profile->tokens)) : tr("not measured"));
     const auto& recipe = m_session->recipe()->recipe();
-    const auto total = teacher->config.layers;
+    const auto total = teacher->config.layers, before = convertedBefore(*m_session);
     const bool untouched = recipe.keep == m_session->startingRule() && recipe.never.empty() && recipe.always.empty();
     const auto chosen = untouched ? StepState::Todo : StepState::Done;
     const auto say = [&](const QString& text) { return untouched ? tr("default: %1").arg(text) : text; };
     if (const auto layers = convertedLayers(*m_session))
-        m_rail->setStep(id("layers"), layers->empty() ? StepState::Todo : chosen, layers->empty() ? tr("no layer is converted") : say(tr("%1 of %2 will be converted").arg(layers->size()).arg(total)));
+        m_rail->setStep(id("layers"), std::ssize(*layers) == before ? StepState::Todo : chosen,
+                        std::ssize(*layers) == before ? tr("no layer is converted") : say(tr("%1 of %2 will be converted").arg(std::ssize(*layers) - before).arg(total - before)));
     else if (const auto kept = keptCount(*m_session))
-        m_rail->setStep(id("layers"), chosen, say(tr("%1 of %2, measured in the run").arg(total - *kept).arg(total)));
+        m_rail->setStep(id("layers"), chosen, say(tr("%1 of %2, measured in the run").arg(total - before - *kept).arg(total - before)));
     else if (recipe.keep.budget == core::KeepRule::Budget::Perplexity)
         m_rail->setStep(id("layers"), StepState::Done, tr("up to %1 times the perplexity, measured in the run").arg(recipe.keep.limit));
     else
@@ -269,7 +271,9 @@ void ProjectPanel::showOpenStep(bool busy) {
 }
 
 void ProjectPanel::showRunSteps() {
-    const auto run = m_session->currentRun();
+    auto run = m_session->currentRun();
+    if (run && !isRunOf(*run, *m_session->teacher())) // a model was opened since: it has no run yet
+        run = nullptr;
     const auto problems = m_session->recipe()->problems();
     const auto& state = run ? run->state : QString();
     const bool running = state == QLatin1String("running") || state == QLatin1String("paused"), done = state == QLatin1String("done");

@@ -44,6 +44,8 @@ RunComparison::RunComparison(QWidget* parent) : QWidget(parent), m_title(new QLa
     setObjectName(QStringLiteral("runComparison"));
     m_keys = table(QStringLiteral("runDifferences"), tr("Recipe keys that differ"), {tr("recipe key"), tr("A"), tr("B")});
     m_results = table(QStringLiteral("runResults"), tr("Results side by side"), {tr("result"), tr("A"), tr("B"), tr("B - A"), tr("n"), tr("unit")});
+    m_results->horizontalHeader()->setStretchLastSection(false); // six columns: names give way, numbers don't
+    m_results->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
     for (auto* label : {m_title, m_note}) {
         label->setWordWrap(true);
         label->setTextFormat(Qt::RichText);
@@ -68,7 +70,7 @@ void RunComparison::compare(const RunEntryPtr& left, const RunEntryPtr& right) {
     m_note->setVisible(two);
     m_title->setText(two ? tr("<b>A</b> %1 &nbsp; <b>B</b> %2").arg(left->name.toHtmlEscaped(), right->name.toHtmlEscaped())
                          : tr("Select two runs (Ctrl+click), or set a baseline and select another, to compare recipes and results."));
-    m_title->setEnabled(two);
+    m_title->setForegroundRole(two ? QPalette::WindowText : QPalette::PlaceholderText);
     if (!two)
         return;
     const auto keys = left->recipe && right->recipe ? core::diffRecipes(*left->recipe, *right->recipe) : std::vector<core::RecipeDifference>{};

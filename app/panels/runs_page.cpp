@@ -81,8 +81,8 @@ RunsPage::RunsPage(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     upperLayout->addWidget(m_detail);
     split->addWidget(upper);
     split->addWidget(m_comparison);
-    split->setStretchFactor(0, 3);
-    split->setStretchFactor(1, 2);
+    split->setStretchFactor(0, 1);
+    split->setStretchFactor(1, 1);
     split->setChildrenCollapsible(false);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(6, 4, 6, 6);

@@ -85,6 +85,7 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
     m_stack = new QStackedLayout(this);
     m_stack->addWidget(new widgets::EmptyState(QStringLiteral("◎"), tr("No head selected"), tr("Select heads in a heat map to see and set their targets.")));
     m_stack->addWidget(content);
+    m_stack->addWidget(new widgets::EmptyState(QStringLiteral("◎"), tr("Linear already"), tr("The selected heads are linear in this model: nothing is left to set. Choose heads of a softmax layer.")));
 
     connect(m_model, &TargetTableModel::rejected, this, &TargetsPanel::say);
     connect(m_model, &QAbstractItemModel::dataChanged, this, [this] {
@@ -215,7 +216,9 @@ void TargetsPanel::say(const QString& text) {
 
 void TargetsPanel::refresh() {
     const auto heads = m_session->selection()->selected().size();
-    m_stack->setCurrentIndex(heads > 0 ? 1 : 0);
+    const auto& selected = m_session->selection()->selected();
+    const bool linear = std::all_of(selected.begin(), selected.end(), [this](const HeadId& head) { return m_session->recipe()->convertedBefore(head.layer); });
+    m_stack->setCurrentIndex(heads == 0 ? 0 : linear ? 2 : 1);
     showCaption();
     m_message->hide();
     const auto primary = m_session->selection()->primary();

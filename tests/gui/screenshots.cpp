@@ -1,121 +1,64 @@
-// Every page and dialog of the window as a picture, in light and dark: for the README and for looking at them one by one.
+// Every page, dock and dialog of the window as a picture, in light and dark: for the README and for looking at them one by one.
 //   linnet_screenshots OUT MODEL TEXT WIDTHxHEIGHT WORK [ICON.png]
-// WORK keeps settings, cache and one short real run; a second call opens that run. QT_SCALE_FACTOR scales.
-#include "app/main_window.h"
+// WORK keeps settings, cache, two short real runs and the export of one; a second call opens those. QT_SCALE_FACTOR scales.
+#include "app/models/head_metrics.h"
+#include "app/models/session.h"
+#include "app/models/settings.h"
 #include "app/models/theme_choice.h"
+#include "app/panels/export_wizard.h"
 #include "app/window_habits.h"
+#include "tests/gui/photographer.h"
 
+#include <QAbstractButton>
 #include <QAction>
 #include <QApplication>
-#include <QDialog>
+#include <QComboBox>
 #include <QDir>
-#include <QDockWidget>
-#include <QElapsedTimer>
 #include <QIcon>
-#include <QMenu>
-#include <QMenuBar>
+#include <QLabel>
+#include <QLineEdit>
 #include <QMessageBox>
 #include <QPainter>
-#include <QSettings>
+#include <QPushButton>
 #include <QSvgRenderer>
-#include <QTabWidget>
+#include <QTableView>
+#include <QTableWidget>
 #include <QTimer>
 #include <cstdio>
 
 using namespace linnet;
+using tests::Photographer;
 
 namespace {
 
-class Photographer {
-public:
-    Photographer(const QString& out, const QSize& size) : m_out(out), m_size(size) { QDir().mkpath(out); }
+constexpr int kRuns = 2;
 
-    void makeWindow() {
-        m_window = std::make_unique<app::MainWindow>();
-        m_window->resize(m_size);
-        m_window->show();
-        settle(300);
-    }
-    app::MainWindow& window() { return *m_window; }
-    static void settle(int ms) { // timers, layouts, drawings that come late
-        QElapsedTimer clock;
-        clock.start();
-        while (clock.elapsed() < ms)
-            QCoreApplication::processEvents(QEventLoop::AllEvents, 10);
-    }
-    bool waitIdle(int seconds) {
-        QElapsedTimer clock;
-        clock.start();
-        do
-            settle(100);
-        while (m_window->session()->jobState() != app::JobState::Idle && clock.elapsed() < seconds * 1000);
-        for (auto* box : m_window->findChildren<QMessageBox*>()) {
-            std::fprintf(stderr, "the window says: %s\n", qPrintable(box->text()));
-            box->close();
-        }
-        return m_window->session()->jobState() == app::JobState::Idle;
-    }
-    void shoot(QWidget* widget, const QString& name) {
-        settle(250);
-        const auto path = QStringLiteral("%1/%2.png").arg(m_out, name);
-        if (!widget->grab().toImage().convertToFormat(QImage::Format_RGB888).save(path, "PNG", 0)) // the smallest file
-            std::fprintf(stderr, "can't write %s\n", qPrintable(path));
-    }
-    void pages(const QString& theme) {
-        auto* tabs = m_window->findChild<QTabWidget*>(QStringLiteral("pages"));
-        for (int i = 0; i < tabs->count(); ++i) {
-            tabs->setCurrentIndex(i);
-            auto name = tabs->tabText(i).toLower();
-            shoot(m_window.get(), theme + QLatin1Char('-') + name.remove(QLatin1Char('&')).replace(QLatin1Char(' '), QLatin1Char('-')));
-        }
-        tabs->setCurrentIndex(0);
-    }
-    void docks(const QString& theme) { // those that stand behind another, or are hidden at first
-        for (auto* dock : m_window->findChildren<QDockWidget*>()) {
-            const bool hidden = dock->isHidden();
-            if (!hidden && !dock->visibleRegion().isEmpty())
-                continue;
-            dock->show();
-            dock->raise();
-            shoot(m_window.get(), theme + QStringLiteral("-dock-") + dock->objectName());
-            dock->setHidden(hidden);
-        }
-    }
-    void dialogs(const QString& theme) {
-        for (const char* name : {"helpContents", "shortcuts", "about", "export"}) {
-            auto* action = m_window->findChild<QAction*>(QString::fromLatin1(name));
-            if (!action || !action->isEnabled())
-                continue;
-            action->trigger();
-            settle(700);
-            for (auto* dialog : m_window->findChildren<QDialog*>())
-                if (dialog->isVisible()) {
-                    shoot(dialog, theme + QStringLiteral("-dialog-") + QString::fromLatin1(name));
-                    dialog->close();
-                }
-        }
-        for (auto* title : m_window->menuBar()->actions()) {
-            title->menu()->ensurePolished();
-            title->menu()->adjustSize();
-            shoot(title->menu(), theme + QStringLiteral("-menu-") + title->text().toLower().remove(QLatin1Char('&')));
-        }
-    }
-
-private:
-    QString m_out;
-    QSize m_size;
-    std::unique_ptr<app::MainWindow> m_window;
+struct Place { // what a call is given
+    QString model, text, work;
+    QString runs() const { return QDir(work).filePath(QStringLiteral("runs")); }
+    QString exported() const { return QDir(work).filePath(QStringLiteral("exported-hybrid")); }
+    QStringList made() const { return QDir(runs()).entryList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name); }
 };
 
-bool makeRun(Photographer& camera, const QString& model, const QString& text) {
-    auto& session = *camera.window().session();
-    session.openTeacher(model);
+bool makeRun(Photographer& camera, int steps) {
+    auto& session = camera.session();
+    auto recipe = session.recipe()->recipe();
+    recipe.align.steps = steps;
+    session.recipe()->replace(recipe, QStringLiteral("Set up"));
+    session.startRun();
+    return camera.waitIdle(1200) && session.currentRun() && session.currentRun()->state == QLatin1String("done");
+}
+
+bool makeRuns(Photographer& camera, const Place& place) {
+    auto& session = camera.session();
+    session.openTeacher(place.model);
     if (!camera.waitIdle(300) || !session.teacher())
         return false;
+    camera.page("headsPage", QStringLiteral("unprofiled-heads"));
     auto recipe = session.recipe()->recipe();
-    recipe.dataText = {text.toStdString()};
+    recipe.dataText = {place.text.toStdString()};
     recipe.seqLen = 128, recipe.calibrationTokens = 4096, recipe.selectionTokens = 512, recipe.evaluationTokens = 1024;
-    recipe.align.steps = 60, recipe.align.batch = 2;
+    recipe.align.batch = 2;
     recipe.device = "cpu";
     session.recipe()->replace(recipe, QStringLiteral("Set up"));
     session.profileTeacher();
@@ -124,8 +67,124 @@ bool makeRun(Photographer& camera, const QString& model, const QString& text) {
     session.selectLayers(core::parseKeepRule("bypass:" + std::to_string(session.teacher()->config.layers - 4)));
     if (!camera.waitIdle(600))
         return false;
-    session.startRun();
-    return camera.waitIdle(1200) && session.currentRun() && session.currentRun()->state == QLatin1String("done");
+    for (auto made = place.made().size(); made < kRuns; ++made)
+        if (!makeRun(camera, made == 0 ? 60 : 30))
+            return false;
+    return true;
+}
+
+bool openRun(Photographer& camera, const Place& place) {
+    auto& session = camera.session();
+    session.openTeacher(place.runs() + QLatin1Char('/') + place.made().first());
+    if (!camera.waitIdle(300))
+        return false;
+    session.profileTeacher(); // from the cache
+    return camera.waitIdle(600) && session.profile();
+}
+
+// ---- scenes -----------------------------------------------------------------------------------------------------------------
+
+void selectHeads(Photographer& camera) {
+    auto& session = camera.session();
+    const auto converted = session.recipe()->converted().value_or(std::vector<std::int64_t>{});
+    const int layer = converted.empty() ? static_cast<int>(session.teacher()->config.layers) / 2 : static_cast<int>(converted.front());
+    session.selection()->select({{layer, 1}, {layer, 2}}, {layer, 2});
+    session.recipe()->setTarget({{layer, 2}}, app::TargetField::HalfLife, 24.0);
+    camera.waitFor(QStringLiteral("the target's probe"), 120, [&] { return session.probes()->state() != app::TargetProbeModel::State::Measuring && session.probes()->state() != app::TargetProbeModel::State::None; });
+}
+
+void compareRuns(Photographer& camera) {
+    auto* table = camera.window().findChild<QTableView*>(QStringLiteral("runsTable"));
+    table->selectRow(0);
+    table->selectionModel()->select(table->model()->index(1, 0), QItemSelectionModel::Select | QItemSelectionModel::Rows);
+    camera.page("runsPage", QStringLiteral("runs-compared"));
+    table->selectRow(0);
+}
+
+void oneMap(Photographer& camera) { // with all its tools, in the colours of differences too
+    const auto choose = [&](const char* combo, int index) { camera.window().findChild<QComboBox*>(QString::fromLatin1(combo))->setCurrentIndex(index); };
+    choose("viewCombo", 1);
+    camera.page("headsPage", QStringLiteral("one-map"));
+    camera.waitFor(QStringLiteral("the student's numbers"), 180, [&] { return camera.session().studentNumbers()->state() == app::StudentNumbersModel::State::Known; });
+    choose("metricCombo", static_cast<int>(app::Metric::OutputAfter));
+    choose("sourceCombo", static_cast<int>(app::Source::Difference));
+    camera.page("headsPage", QStringLiteral("one-map-difference"));
+    choose("metricCombo", static_cast<int>(app::Metric::AlignmentError));
+    camera.page("headsPage", QStringLiteral("one-map-error"));
+    choose("viewCombo", 0);
+}
+
+void generate(Photographer& camera) {
+    const auto& model = *camera.session().generation();
+    camera.window().findChild<QPushButton*>(QStringLiteral("generateButton"))->click();
+    camera.waitFor(QStringLiteral("the generated texts"), 180, [&] { return !model.running() && model.side(0).tokens.size() > 1; });
+    camera.waitIdle(60);
+    camera.page("generatePage", QStringLiteral("generated"));
+    camera.window().findChild<QPushButton*>(QStringLiteral("judgeButton"))->click(); // where they were stopped; else nothing
+    camera.window().findChild<QComboBox*>(QStringLiteral("shadeCombo"))->setCurrentIndex(1);
+    camera.waitIdle(120);
+    camera.page("generatePage", QStringLiteral("generated-shaded"));
+}
+
+void exportWizard(Photographer& camera, const Place& place) {
+    auto& session = camera.session();
+    const auto folder = QDir(place.work).filePath(QStringLiteral("written"));
+    QDir(folder).removeRecursively();
+    auto* wizard = new app::ExportWizard(&session, session.currentRun()->folder, &camera.window());
+    wizard->open();
+    camera.waitFor(QStringLiteral("the student of the export wizard"), 60, [wizard] { return wizard->plan().student.has_value(); });
+    camera.shoot(wizard, QStringLiteral("wizard-1-what"));
+    wizard->next();
+    wizard->findChild<QLineEdit*>(QStringLiteral("folderEdit"))->setText(place.exported()); // there is something
+    camera.shoot(wizard, QStringLiteral("wizard-2-where-taken"));
+    wizard->findChild<QLineEdit*>(QStringLiteral("folderEdit"))->setText(folder);
+    camera.shoot(wizard, QStringLiteral("wizard-2-where"));
+    wizard->next();
+    camera.shoot(wizard, QStringLiteral("wizard-3-verify"));
+    wizard->next();
+    camera.waitFor(QStringLiteral("the wizard's export"), 600, [wizard] { return wizard->written(); });
+    camera.shoot(wizard, QStringLiteral("wizard-4-written"));
+    delete wizard;
+    QDir(folder).removeRecursively();
+}
+
+void dialogs(Photographer& camera) {
+    camera.dialog("helpContents");
+    camera.dialog("shortcuts");
+    camera.dialog("about", [](QDialog& dialog) { return dialog.findChild<QTableWidget*>(QStringLiteral("versionsTable"))->rowCount() > 5; }); // those of the libraries
+    camera.dialog("compareRecipes");
+    camera.dialog("resetSettings");
+    camera.session().openTeacher(QStringLiteral("/no/such/model"));
+    camera.waitFor(QStringLiteral("the box for a model that isn't there"), 20, [&] { return camera.window().findChild<QMessageBox*>() != nullptr; });
+    if (auto* box = camera.window().findChild<QMessageBox*>()) {
+        camera.shoot(box, QStringLiteral("dialog-error"));
+        box->close();
+    }
+    camera.waitFor(QStringLiteral("the box's end"), 20, [&] { return !camera.window().findChild<QMessageBox*>(); });
+}
+
+void hybrid(Photographer& camera, const Place& place) { // an exported folder opened as a model
+    auto& session = camera.session();
+    session.openTeacher(place.exported());
+    if (!camera.waitIdle(300))
+        return;
+    camera.page("headsPage", QStringLiteral("hybrid-unprofiled-heads"));
+    session.profileTeacher();
+    camera.waitIdle(600);
+    const auto& kinds = session.teacher()->layerKinds;
+    const auto layer = static_cast<int>(std::find_if(kinds.begin(), kinds.end(), [](const auto& kind) { return kind != "softmax"; }) - kinds.begin());
+    session.selection()->select({{layer, 1}}, {layer, 1});
+    camera.page("headsPage", QStringLiteral("hybrid-heads"));
+    camera.page("layersPage", QStringLiteral("hybrid-layers"));
+}
+
+bool makeExport(Photographer& camera, const Place& place) {
+    if (QDir(place.exported()).exists())
+        return true;
+    core::ExportOptions options;
+    options.dtype = "bf16";
+    camera.session().exportRun(camera.session().currentRun()->folder, place.exported(), options);
+    return camera.waitIdle(600) && QDir(place.exported()).exists();
 }
 
 int icon(const QString& path) {
@@ -139,41 +198,36 @@ int icon(const QString& path) {
 int work(const QStringList& arguments) {
     if (arguments.size() > 6 && icon(arguments[6]) != 0)
         return 1;
+    const Place place{arguments[2], arguments[3], QDir(arguments[5]).absolutePath()};
     const auto size = arguments[4].split(QLatin1Char('x'));
     Photographer camera(arguments[1], {size[0].toInt(), size.value(1).toInt()});
-    const auto runs = QDir(arguments[5]).filePath(QStringLiteral("runs"));
-    const auto done = QDir(runs).entryList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name);
-    QSettings().clear();
-    QSettings().setValue(QStringLiteral("runs/folder"), runs);
+    const bool small = size[0].toInt() <= 1280; // dialogs and menus are the same in a larger window
+    app::Settings().clear();
+    app::Settings().setValue(QStringLiteral("runs/folder"), place.runs());
     camera.makeWindow();
     camera.window().habits()->theme()->choose(app::ThemeChoice::Light);
-    camera.pages(QStringLiteral("first-light"));
-    auto& session = *camera.window().session();
-    if (done.isEmpty() && !makeRun(camera, arguments[2], arguments[3]))
+    if (small) {
+        camera.pages(QStringLiteral("empty-"));
+        camera.docks(QStringLiteral("empty-"));
+    }
+    if (place.made().size() < kRuns && !makeRuns(camera, place))
         return 1;
-    if (!done.isEmpty()) {
-        session.openTeacher(runs + QLatin1Char('/') + done.last());
-        if (!camera.waitIdle(300))
-            return 1;
-        session.profileTeacher(); // from the cache
-        if (!camera.waitIdle(600))
-            return 1;
+    if (!openRun(camera, place) || !makeExport(camera, place))
+        return 1;
+    selectHeads(camera);
+    camera.window().findChild<QAction*>(QStringLiteral("resetLayout"))->trigger();
+    camera.pages({});
+    camera.docks({});
+    oneMap(camera);
+    compareRuns(camera);
+    generate(camera);
+    if (small) {
+        exportWizard(camera, place);
+        dialogs(camera);
+        camera.menus();
+        hybrid(camera, place);
     }
-    const int layer = static_cast<int>(session.teacher()->config.layers) / 2;
-    const auto converted = session.recipe()->converted().value_or(std::vector<std::int64_t>{});
-    const int chosen = converted.empty() ? layer : static_cast<int>(converted.front());
-    session.selection()->select({{chosen, 1}, {chosen, 2}}, {chosen, 2});
-    session.recipe()->setTarget({{chosen, 2}}, app::TargetField::HalfLife, 24.0);
-    camera.settle(6000); // its probe
-    for (const auto& [theme, name] : {std::pair(app::ThemeChoice::Light, QStringLiteral("light")), std::pair(app::ThemeChoice::Dark, QStringLiteral("dark"))}) {
-        camera.window().habits()->theme()->choose(theme);
-        camera.window().findChild<QAction*>(QStringLiteral("resetLayout"))->trigger(); // the probe made itself room
-        Photographer::settle(1500);
-        camera.pages(name);
-        camera.docks(name);
-        camera.dialogs(name);
-    }
-    return 0;
+    return camera.failed() ? 1 : 0;
 }
 
 } // namespace

@@ -233,6 +233,36 @@ private slots:
             QCOMPARE(isDark(palette), theme == Theme::Dark);
         }
     }
+    // WCAG 2.2, 1.4.3: 4.5 to 1 for text. Disabled controls are exempt, so what explains must not be written in their colour.
+    void contrastOfText_data() {
+        QTest::addColumn<QColor>("text");
+        QTest::addColumn<QColor>("ground");
+        for (const Theme theme : {Theme::Light, Theme::Dark}) {
+            const QPalette p = themePalette(theme);
+            const auto row = [&](const char* name, const QColor& text, const QColor& ground) { QTest::newRow(qPrintable(QStringLiteral("%1 %2").arg(theme == Theme::Dark ? "dark" : "light", name))) << text << ground; };
+            for (const auto ground : {QPalette::Window, QPalette::Base, QPalette::AlternateBase}) {
+                for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::PlaceholderText, QPalette::Link})
+                    row("text", p.color(role), p.color(ground));
+                row("notes of plots", PlotColors::fromPalette(p).axis, p.color(ground));
+                const auto states = stateColors(p);
+                for (const auto& state : {states.good, states.warning, states.bad, states.running})
+                    row("state", state, p.color(ground));
+            }
+            row("selected", p.color(QPalette::HighlightedText), p.color(QPalette::Highlight));
+            row("button", p.color(QPalette::ButtonText), p.color(QPalette::Button));
+            row("tip", p.color(QPalette::ToolTipText), p.color(QPalette::ToolTipBase));
+        }
+    }
+    void contrastOfText() {
+        QFETCH(const QColor, text);
+        QFETCH(const QColor, ground);
+        const auto luminance = [](const QColor& color) {
+            const auto linear = [](double v) { return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4); };
+            return 0.2126 * linear(color.redF()) + 0.7152 * linear(color.greenF()) + 0.0722 * linear(color.blueF());
+        };
+        const double a = luminance(text), b = luminance(ground), contrast = (std::max(a, b) + 0.05) / (std::min(a, b) + 0.05);
+        QVERIFY2(contrast >= 4.5, qPrintable(QStringLiteral("%1 on %2: %3").arg(text.name(), ground.name()).arg(contrast)));
+    }
 };
 
 QTEST_APPLESS_MAIN(TstWidgetsColors)

@@ -482,6 +482,17 @@ private slots:
         QVERIFY(QFile(folder.filePath("a.svg")).size() > 500);
     }
 
+    void pointsWithoutALineAreWholeAtTheEdges() {
+        CurvePlot plot;
+        CurveLook look;
+        look.style = Qt::NoPen;
+        plot.addCurve("points", "points", look);
+        plot.append("points", {5, 17, 25}, {1, 2, 3});
+        show(plot, {400, 200});
+        QTRY_VERIFY(plot.view().xFrom < 5 && plot.view().xTo > 25);
+        QVERIFY(plot.view().xFrom > 3 && plot.view().xTo < 27);
+    }
+
     void manyCurvesWithMarksInASmallPanel() {
         CurvePlot plot;
         for (int k = 0; k < 40; ++k) {

@@ -1,5 +1,6 @@
 // The heat map of heads as a person uses it: pointer, keyboard, ticks, exact values, colours in the right cells, export.
 #include "widgets/head_heat_map.h"
+#include "widgets/theme.h"
 
 #include <QFile>
 #include <QImage>
@@ -333,6 +334,21 @@ private slots:
             QCOMPARE(map.colorRange().minimum(), -3.0);
             QVERIFY(map.colorRange().clipsLow() && map.colorRange().clipsHigh());
         }
+    }
+
+    void nothingDoesNotShineInTheDark() { // a difference of zero; on paper the light map
+        HeadHeatMap map;
+        map.setPalette(themePalette(Theme::Dark));
+        map.setColorMap(ColorMap::BlueOrange);
+        map.setData({1, 3, {-1, 0, 1}, "difference", {}, ColorScale::Linear});
+        show(map, {400, 300});
+        const auto middle = [&](const QImage& picture) { return QColor(picture.pixel((QPointF(map.cellCenter(0, 1)) * picture.width() / map.width()).toPoint())); };
+        QVERIFY(middle(map.grab().toImage()).lightness() < 60);
+        QTemporaryDir folder;
+        QVERIFY(map.savePng(folder.filePath("a.png")));
+        QVERIFY(middle(QImage(folder.filePath("a.png"))).lightness() > 220);
+        map.setPalette(themePalette(Theme::Light)); // an open window follows its theme
+        QTRY_VERIFY(middle(map.grab().toImage()).lightness() > 220);
     }
 
     void notMeasuredIsHatched() {
