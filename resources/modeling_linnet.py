@@ -4,6 +4,8 @@
 Load with transformers.AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True). Softmax layers are the teacher's,
 untouched. Needs torch and transformers (>= 4.45) only; on a GPU the kernels of flash-linear-attention are used where it is
 installed. LINNET_FLA=0 in the environment, or "fla": false under "linnet" in config.json, keeps to plain PyTorch.
+The cache (use_cache, past_key_values) is this file's own LinnetCache; generate makes it, a loop of your own gets it from the
+first call. What the model can't compute raises: packed rows, 4D masks, attention weights, cutting back a linear layer's state.
 """
 
 import functools
@@ -30,6 +32,7 @@ class LinnetConfig(PretrainedConfig):
             if key in kwargs:
                 setattr(self, key, kwargs[key])
         super().__init__(**kwargs)
+        self.use_cache = kwargs.get("use_cache", True)
 
 
 class RMSNorm(nn.Module):
@@ -229,10 +232,52 @@ class Block(nn.Module):
 
 
 class LinnetCache:
-    """One dictionary a layer: keys and values, or convolution inputs and the recurrent state."""
+    """One dictionary a layer: keys and values, or convolution inputs and the recurrent state; transformers' Cache as far as it goes."""
+
+    is_compileable = False
 
     def __init__(self, layers):
         self.states, self.length = [{} for _ in range(layers)], 0
+
+    def get_seq_length(self, layer_idx=0):
+        return self.length
+
+    @property
+    def is_linear(self):
+        return ["S" in state for state in self.states]
+
+    @property
+    def is_croppable(self):  # assisted generation and prompt lookup ask
+        return not any(self.is_linear)
+
+    def activate_past_recording(self):
+        pass  # before crop: keys and values need no record
+
+    def crop(self, length):
+        """Keeps the first `length` tokens, or drops -length."""
+        drop = max(self.length - length, 0) if length > 0 else -length
+        if drop and not self.is_croppable:
+            raise NotImplementedError("LinnetCache: the state of a linear layer can't be cut back, so neither can the cache (assisted generation, prompt lookup)")
+        if drop:
+            self._each(lambda z: z[:, :, :-drop])
+            self.length -= drop
+
+    def _each(self, change):
+        self.states = [{name: change(z) for name, z in state.items()} for state in self.states]
+
+    def reorder_cache(self, beam_idx):
+        self._each(lambda z: z.index_select(0, beam_idx.to(z.device)))
+
+    batch_select_indices = reorder_cache
+
+    def batch_repeat_interleave(self, repeats):
+        self._each(lambda z: z.repeat_interleave(repeats, 0))
+
+    def reset(self):
+        self.__init__(len(self.states))
+
+
+CACHE = "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"  # transformers 5.2x renamed it
 
 
 class LinnetModel(nn.Module):
@@ -275,32 +320,91 @@ class LinnetForCausalLM(PreTrainedModel, GenerationMixin):
     def _supports_default_dynamic_cache(cls):
         return False
 
+    @property
+    def _is_stateful(self):  # older releases ask this before assisted generation
+        return any(layer.mixer == "linear_attn" for layer in self.model.layers)
+
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
-        if generation_config.use_cache and (generation_config.num_beams or 1) == 1:
-            model_kwargs["linnet_cache"] = LinnetCache(self.config.num_hidden_layers)
+        given = model_kwargs.pop("past_key_values", None)
+        if model_kwargs.get(CACHE) is None and (given is not None or generation_config.use_cache):
+            model_kwargs[CACHE] = given if given is not None else LinnetCache(self.config.num_hidden_layers)
 
-    def prepare_inputs_for_generation(self, input_ids, linnet_cache=None, attention_mask=None, **kwargs):
-        seen = linnet_cache.length if linnet_cache is not None else 0
-        return {"input_ids": input_ids[:, seen:], "attention_mask": attention_mask, "linnet_cache": linnet_cache}
+    def _get_initial_cache_position(self, *args):  # older releases know the length of no cache but their own; nothing reads it here
+        args[-1]["cache_position"] = torch.zeros(1, dtype=torch.long, device=self.device)
+        return args[-1]
 
-    def forward(self, input_ids=None, attention_mask=None, labels=None, linnet_cache=None, logits_to_keep=0, inputs_embeds=None, **kwargs):
-        h = self.model.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        T, seen = h.shape[1], linnet_cache.length if linnet_cache is not None else 0
-        valid = attention_mask.bool() if attention_mask is not None and not bool(attention_mask.all()) else None
+    def prepare_inputs_for_generation(self, input_ids, past_key_values=None, attention_mask=None, inputs_embeds=None, position_ids=None, cache=None,
+                                      next_sequence_length=None, **kwargs):
+        cache = cache if cache is not None else past_key_values
+        seen = cache.get_seq_length() if cache is not None else 0
+        inputs = {CACHE: cache, "attention_mask": attention_mask}
+        if inputs_embeds is None:
+            new = next_sequence_length or input_ids.shape[1] - seen  # all tokens came, or only what is not in the cache yet
+            inputs["input_ids"] = input_ids[:, -new:] if new > 0 else input_ids
+        elif cache is None:
+            raise ValueError("inputs_embeds are continued with use_cache=True only")
+        else:  # of the prompt; input_ids may hold no more than what followed
+            inputs |= {"input_ids": input_ids[:, -1:]} if seen else {"inputs_embeds": inputs_embeds}
+        if position_ids is not None:
+            new = inputs_embeds if "inputs_embeds" in inputs else inputs["input_ids"]
+            inputs["position_ids"] = position_ids[:, -new.shape[1]:]
+        own = ("is_first_iteration", "labels", "cache_position")  # generate's
+        return inputs | {name: value for name, value in kwargs.items() if name not in own}
+
+    def _positions(self, position_ids, valid, seen, T, device):
+        """[B or 1, T], of the keys' rotation: padding does not count."""
+        if position_ids is None:
+            return (valid.long().cumsum(-1) - 1).clamp_min(0)[:, -T:] if valid is not None else torch.arange(seen, seen + T, device=device)[None]
+        if position_ids.dim() != 2 or position_ids.shape[1] != T:
+            raise ValueError(f"position_ids: shape {list(position_ids.shape)}, [batch, {T}] was expected")
+        apart = position_ids.diff(dim=-1) != 1
         if valid is not None:
-            positions = (valid.long().cumsum(-1) - 1).clamp_min(0)[:, -T:]
-        else:
-            positions = torch.arange(seen, seen + T, device=h.device)[None]
+            apart = apart & valid[:, -T:][:, :-1] & valid[:, -T:][:, 1:]  # padding has any
+        if T > 1 and bool(apart.any()):
+            raise ValueError("position_ids: each must be one more than the one before; rows packed with several sequences can't be told apart in linear layers")
+        return position_ids
+
+    def _valid(self, mask, seen, T):
+        """Of the attention mask, [B, seen + T]; None where nothing is padding."""
+        if mask is None:
+            return None
+        if mask.dim() != 2 or mask.shape[1] != seen + T:
+            raise ValueError(f"attention_mask: shape {list(mask.shape)}, [batch, {seen + T}] was expected (one a token, those in the cache too)")
+        valid = mask.bool()
+        if bool(valid.all()):
+            return None
+        if self._is_stateful and bool((valid[:, 1:] & ~valid[:, :-1]).sum(-1).gt(1 - valid[:, 0].long()).any()):
+            raise ValueError("attention_mask: padding between tokens would count in the state of linear layers; pad on the left")
+        return valid
+
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None, labels=None, use_cache=None,
+                output_attentions=None, output_hidden_states=None, return_dict=None, logits_to_keep=0, num_logits_to_keep=0, cache=None):
+        h = self.model.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        cache = cache if cache is not None else past_key_values
+        if cache is not None and not isinstance(cache, LinnetCache):
+            raise TypeError(f"past_key_values: {type(cache).__name__}; this model has a cache of its own, which the first call with use_cache=True returns")
+        if output_attentions:
+            raise ValueError("output_attentions: linear layers have no attention weights")
+        if cache is None and (use_cache if use_cache is not None else self.config.use_cache and not self.training):
+            cache = LinnetCache(len(self.model.layers))
+        T, seen = h.shape[1], cache.length if cache is not None else 0
+        valid = self._valid(attention_mask, seen, T)
+        positions = self._positions(position_ids, valid, seen, T, h.device)
         angles = positions[..., None].float() * rotary_frequencies(self.config.linnet["rope"], self.config.head_dim).to(h.device)
         angles = torch.cat([angles, angles], -1)[:, None]
         rotary = angles.cos().to(h.dtype), angles.sin().to(h.dtype)
+        hidden = () if output_hidden_states else None
         for i, layer in enumerate(self.model.layers):
-            h = layer(h, rotary, valid, linnet_cache.states[i] if linnet_cache is not None else None)
-        if linnet_cache is not None:
-            linnet_cache.length = seen + T
+            hidden = hidden + (h,) if output_hidden_states else None
+            h = layer(h, rotary, valid, cache.states[i] if cache is not None else None)
+        if cache is not None:
+            cache.length = seen + T
         h = self.model.norm(h)
-        logits = self.lm_head(h[:, -logits_to_keep:] if isinstance(logits_to_keep, int) and logits_to_keep else h)
+        keep = num_logits_to_keep if isinstance(logits_to_keep, int) and logits_to_keep == 0 else logits_to_keep
+        logits = self.lm_head(h[:, slice(-keep if keep else None, None) if isinstance(keep, int) else keep])
         loss = None
         if labels is not None:
             loss = F.cross_entropy(logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
-        return CausalLMOutputWithPast(loss=loss, logits=logits)
+        output = CausalLMOutputWithPast(loss=loss, logits=logits, hidden_states=hidden + (h,) if output_hidden_states else None,
+                                        **{CACHE: cache if use_cache is not False else None})
+        return output if return_dict is not False else output.to_tuple()

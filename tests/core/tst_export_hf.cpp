@@ -119,6 +119,54 @@ private Q_SLOTS:
         }
     }
 
+    // transformers' cache protocol: whole against in pieces, by generate and by hand, and what can't be honoured is refused.
+    void cache_data() {
+        QTest::addColumn<QString>("kind");
+        QTest::addColumn<int>("converted"); // 0 none, 1 linear, 2 windows
+        for (const char* kind : {"llama", "qwen2", "qwen3"})
+            QTest::newRow(kind) << kind << 1;
+        QTest::newRow("qwen3, sliding window") << "qwen3" << 2;
+        QTest::newRow("llama, untouched") << "llama" << 0;
+        QTest::newRow("qwen3, untouched") << "qwen3" << 0;
+    }
+    void cache() {
+        QFETCH(QString, kind);
+        QFETCH(int, converted);
+        const auto from = converted ? student(kind, converted == 2) : m_teachers.path(kind), out = at(std::string("cache ") + QTest::currentDataTag());
+        const auto report = exportModel(from, out, {}, kOnCpu);
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        const auto& ids = kPrompts[0];
+        const Json teacher = converted ? Json() : Json(m_teachers.path(kind).string());
+        const auto request = out.string() + ".request", answer = out.string() + ".out";
+        writeFileAtomically(request, Json{{"ids", ids}, {"teacher", teacher}}.dump());
+        const QString said = runOracle("hf_cache_oracle.py", {out.c_str(), request.c_str(), answer.c_str()});
+        QVERIFY2(said.isEmpty(), qPrintable(said));
+        const auto model = orFail(openModel(out, kOnCpu));
+        const at::Tensor whole = logitsOf(*model, ids), shorter = logitsOf(*model, {ids.begin() + 2, ids.end()});
+        const auto logits = tensorsOf(answer + ".safetensors");
+        QCOMPARE(logits.size(), converted == 1 ? 16u : 17u); // linear layers can't be cut back
+        for (const auto& [name, found] : logits) {
+            const auto& expected = name == "short" || name.ends_with("_1") ? shorter : whole;
+            const double apart = (found - expected).abs().max().item<double>() / expected.abs().max().item<double>();
+            QVERIFY2(apart < 1e-4, (name + " " + std::to_string(apart)).c_str());
+        }
+        const Json answers = readJsonFile(answer + ".json");
+        for (const auto& [way, rows] : answers["tokens"].items())
+            QVERIFY2(rows == answers["tokens"]["uncached"], (way + " " + rows.dump()).c_str());
+        QCOMPARE(answers["tokens"].size(), converted == 1 ? 4u : 5u);
+        QVERIFY(answers["beams"]["cached"] == answers["beams"]["uncached"]);
+        QCOMPARE(answers["hidden"].size(), converted ? 2u : 7u); // embedding, four layers' outputs, the last normed, as transformers' own class
+        for (const auto& apart : answers["hidden"])
+            QVERIFY2(apart.get<double>() < 1e-5, answers["hidden"].dump().c_str());
+        QCOMPARE(answers["none"].dump(), std::string("[true,true,true,true]"));
+        QCOMPARE(answers["refused"].size(), converted == 1 ? 9u : 7u);
+        for (const auto& [what, word] : {std::pair("packed", "position_ids"), std::pair("cache", "DynamicCache"), std::pair("attentions", "output_attentions"), std::pair("mask", "attention_mask"),
+                                         std::pair("short mask", "attention_mask"), std::pair("unknown", "cu_seq_lens_q")})
+            QVERIFY2(answers["refused"][what].is_string() && answers["refused"][what].get<std::string>().find(word) != std::string::npos, answers["refused"].dump().c_str());
+        QCOMPARE(answers["refused"]["holes"].is_string(), converted == 1); // softmax layers may have any
+        QCOMPARE(answers["refused"].contains("crop") && answers["refused"]["crop"].get<std::string>().find("linear layer") != std::string::npos, converted == 1);
+    }
+
     void untouchedTensors() { // everything but the converted layers' attention, bit for bit the teacher's
         for (const char* kind : {"llama", "qwen2", "qwen3"}) {
             const auto out = at(std::string("untouched ") + kind);
