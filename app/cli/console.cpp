@@ -138,9 +138,9 @@ int Console::error(const core::Error& error) {
             context[key] = value;
         const core::Json json{{"error", {{"code", core::errorCodeName(error.code)}, {"message", error.message}, {"context", context}}}};
         std::cout << json.dump(-1, ' ', false, core::Json::error_handler_t::replace) << std::endl;
-    } else {
-        std::fprintf(stderr, "linnet-cli: %s\n", error.message.c_str());
     }
+    if (!m_options.json || !std::cout)
+        std::fprintf(stderr, "linnet-cli: %s\n", error.message.c_str());
     return core::exitCode(error.code);
 }
 

@@ -5,6 +5,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <iostream>
+#include <new>
+#include <unistd.h>
 
 namespace linnet::app {
 
@@ -71,6 +76,24 @@ std::string versions() {
     return text;
 }
 
+// A file that is opened must not become what the shell has closed: standard output into a model's weights.
+void holdStandardStreams() {
+    int file = -1;
+    do
+        file = ::open("/dev/null", O_RDONLY); // writing to it fails
+    while (file >= 0 && file <= STDERR_FILENO);
+    if (file >= 0)
+        ::close(file);
+}
+
+// A full disk, a closed pipe: what was printed did not arrive.
+int printed(int code) {
+    if (std::cout.flush() || code != 0)
+        return code;
+    std::fputs("linnet-cli: standard output could not be written\n", stderr);
+    return 1;
+}
+
 int run(int argc, char** argv) {
     [[maybe_unused]] const SignalStop signals;
     std::signal(SIGXFSZ, SIG_IGN); // a file at its size limit is a failed write, with its message
@@ -95,18 +118,24 @@ int run(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == 0)
-            return app.exit(error); // --help, --version
+            return printed(app.exit(error)); // --help, --version
         for (int i = 1; i < argc; ++i) // a wrong option may stand before --json is parsed
             options.json = options.json || std::string(argv[i]) == "--json";
         return console.error({core::ErrorCode::Usage, parseErrorText(error, app, argc, argv) + " (linnet-cli --help tells more)", {}});
     }
     const auto result = cli.chosen();
-    return result ? 0 : console.error(result.error());
+    return printed(result ? 0 : console.error(result.error()));
 }
 
 } // namespace
 } // namespace linnet::app
 
 int main(int argc, char** argv) {
-    return linnet::app::run(argc, argv);
+    linnet::app::holdStandardStreams();
+    try {
+        return linnet::app::run(argc, argv);
+    } catch (const std::bad_alloc&) {
+        std::fputs("linnet-cli: not enough memory\n", stderr);
+        return 3;
+    }
 }

@@ -79,6 +79,9 @@ void logits(Cli& cli, const std::string& name, const std::string& idText, const 
     if (ids.empty())
         fail(ErrorCode::Usage, "--prompt: the text gives no tokens", {{"option", "--prompt"}});
     const auto values = orFail(sequenceLogits(*model, ids, cli.console.control()));
+    if (const auto wrong = std::ranges::find_if(values, [](float v) { return !std::isfinite(v); }); wrong != values.end())
+        fail(ErrorCode::Malformed, name + " gives logits that are not finite, first at token " + std::to_string((wrong - values.begin()) / vocab) +
+                                       ": a weight is not finite, or too large for the dtype (try --dtype f32)", {{"file", name}});
     SafetensorsWriter writer(out, {{"logits", "F32", {static_cast<std::int64_t>(ids.size()), vocab}}});
     writer.write("logits", values.data(), values.size() * sizeof(float));
     writer.finish();

@@ -1,25 +1,17 @@
 #include "core/base/files.h"
 
 #include "core/base/partial_file.h"
-#include "core/base/result.h"
+#include "core/base/regular_file.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <unistd.h>
 #include <xxhash.h>
 
 namespace linnet::core {
 namespace {
-
-[[noreturn]] void failErrno(const std::string& what, const std::filesystem::path& file) {
-    const int code = errno;
-    const auto kind = code == ENOENT ? ErrorCode::NotFound : (code == ENOSPC || code == EDQUOT) ? ErrorCode::Disk : ErrorCode::Io;
-    fail(kind, what + " " + file.string() + ": " + std::strerror(code), {{"file", file.string()}});
-}
 
 std::string hex(XXH64_hash_t hash) {
     char text[17];
@@ -39,17 +31,7 @@ std::uint64_t procKilobytes(const char* file, const std::string& key) {
 } // namespace
 
 std::string readTextFile(const std::filesystem::path& file) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(file, ignored))
-        fail(ErrorCode::Io, file.string() + " is a folder, a file was expected", {{"file", file.string()}});
-    std::ifstream in(file, std::ios::binary);
-    if (!in)
-        failErrno("can't read", file);
-    std::ostringstream out;
-    out << in.rdbuf();
-    if (in.bad())
-        failErrno("can't read", file);
-    return std::move(out).str();
+    return readRegularFile(file, kMostTextBytes);
 }
 
 void writeFileAtomically(const std::filesystem::path& file, std::string_view bytes) {
@@ -62,19 +44,14 @@ std::string hashBytes(std::string_view bytes) {
     return hex(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-std::string hashFileSampled(const std::filesystem::path& file) {
+std::string hashFileSampled(const std::filesystem::path& path) {
     constexpr std::uint64_t kPiece = 1 << 20;
-    std::ifstream in(file, std::ios::binary);
-    std::error_code failed;
-    const std::uint64_t size = std::filesystem::file_size(file, failed);
-    if (!in || failed)
-        failErrno("can't read", file);
+    const RegularFile file(path);
+    const auto size = file.size();
     std::string sample = std::to_string(size) + "\n";
     for (const std::uint64_t start : {std::uint64_t{0}, size / 2, size > kPiece ? size - kPiece : 0}) {
         std::string piece(std::min(kPiece, size - start), '\0');
-        in.clear();
-        in.seekg(static_cast<std::streamoff>(start));
-        in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+        file.read(start, piece.data(), piece.size());
         sample += piece;
     }
     return hashBytes(sample);

@@ -1,6 +1,6 @@
 #include "core/base/json.h"
 
-#include "core/base/files.h"
+#include "core/base/regular_file.h"
 #include "core/base/result.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ nlohmann::json parseLargeJson(std::string_view text, const std::string& origin) 
 }
 
 Json readJsonFile(const std::filesystem::path& file) {
-    return parseJson(readTextFile(file), file.string());
+    return parseJson(readRegularFile(file, kMostJsonBytes), file.string());
 }
 
 std::string nearestName(std::string_view name, const std::vector<std::string>& known) {

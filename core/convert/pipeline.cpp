@@ -4,6 +4,7 @@
 
 #include "core/convert/pipeline.h"
 
+#include "core/base/file_hash.h"
 #include "core/base/files.h"
 #include "core/convert/align_parts.h"
 #include "core/convert/drift.h"
@@ -323,6 +324,8 @@ Report Pipeline::report() {
         writeFileAtomically(m_run.file("closed_form.json"), fits.dump() + "\n");
     report.selection = m_selection;
     report.notes = m_run.state()["notes"].get<std::vector<std::string>>();
+    if (const auto student = checkpoint("student"); std::filesystem::exists(student))
+        m_run.state()["student_hash"] = hashWholeFile(student); // what the numbers are of
     writeFileAtomically(m_run.file("report.json"), reportToJson(report).dump(1) + "\n");
     m_run.state()["finished"] = true;
     m_run.save();

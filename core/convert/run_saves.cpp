@@ -1,15 +1,17 @@
 #include "core/convert/run_saves.h"
 
+#include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/result.h"
 
-#include <fstream>
+#include <sstream>
 
 namespace linnet::core {
 
 std::vector<SavePoint> readSavePoints(const std::filesystem::path& run) {
     std::vector<SavePoint> points;
-    std::ifstream in(run / "checkpoints" / "saves.jsonl");
+    std::istringstream in;
+    (void)guarded([&] { in.str(readTextFile(run / "checkpoints" / "saves.jsonl")); }); // none yet
     for (std::string line; std::getline(in, line);)
         (void)guarded([&] { // a line that a kill tore is none
             const Json json = Json::parse(line);

@@ -1,10 +1,11 @@
 #include "core/convert/run_watch.h"
 
 #include "core/base/files.h"
+#include "core/base/regular_file.h"
 
 #include <cerrno>
 #include <fcntl.h>
-#include <fstream>
+#include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,12 +20,14 @@ std::string hostName() {
 
 // The lines in the last `bytes` of a file; the first may be the end of a longer one.
 std::vector<std::string> lastLines(const std::filesystem::path& file, std::uint64_t bytes) {
-    std::ifstream in(file, std::ios::binary | std::ios::ate);
-    if (!in)
-        return {};
-    const auto size = static_cast<std::uint64_t>(in.tellg());
-    in.seekg(static_cast<std::streamoff>(size > bytes ? size - bytes : 0));
+    std::string text;
+    (void)guarded([&] {
+        const RegularFile in(file);
+        text.resize(std::min(in.size(), bytes));
+        text.resize(in.read(in.size() - text.size(), text.data(), text.size()));
+    });
     std::vector<std::string> lines;
+    std::istringstream in(std::move(text));
     for (std::string line; std::getline(in, line);)
         lines.push_back(std::move(line));
     return lines;
@@ -84,7 +87,7 @@ std::string runProcessText() {
 
 std::optional<RunProcess> runProcess(const std::filesystem::path& run) {
     const auto file = run / ".lock";
-    const int lock = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    const int lock = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (lock < 0)
         return std::nullopt;
     // A shared lock is to be had unless somebody executes the run; it is given back at once, and who starts a run tries again.
@@ -105,8 +108,8 @@ std::optional<RunProcess> runProcess(const std::filesystem::path& run) {
 RunFollower::News RunFollower::poll() {
     News news;
     struct stat now = {};
-    const int file = ::open(m_file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0 || ::fstat(file, &now) != 0) {
+    const int file = ::open(m_file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 || ::fstat(file, &now) != 0 || !S_ISREG(now.st_mode)) {
         if (file >= 0)
             ::close(file);
         return news;

@@ -11,18 +11,22 @@ namespace linnet::core {
 namespace {
 
 // What it is to lie over: the model's own files, but where those hold the converted layers too, the teacher that their export.json names.
-Json teacherOf(const WriteJob& job) {
+Json teacherOf(const WriteJob& job, const std::string& contents) {
     const auto& weights = *job.model.files().weights;
     const bool whole = !layersWith(weights, kLinearModule).empty() || !layersWith(weights, kSlidingWindow).empty();
     if (whole && std::filesystem::exists(job.student / kExportFile)) {
         const auto teacher = readProvenance(job.student).teacher;
-        return {{"name", teacher.name}, {"hash", teacher.hash}, {"source", ""}};
+        if (contents.empty())
+            fail(ErrorCode::Unsupported, "export adapter: " + (job.student / kExportFile).string() + " does not say its teacher's contents (key teacher.contents); export the run or the student that it was made from",
+                 {{"file", (job.student / kExportFile).string()}, {"key", "teacher.contents"}});
+        return {{"name", teacher.name}, {"hash", teacher.hash}, {"contents", contents}, {"source", ""}};
     }
     const auto path = std::filesystem::absolute(job.model.files().path).lexically_normal();
-    return {{"name", (path.has_filename() ? path : path.parent_path()).filename().string()}, {"hash", job.model.files().weights->hash()}, {"source", path.string()}};
+    return {{"name", (path.has_filename() ? path : path.parent_path()).filename().string()}, {"hash", job.model.files().weights->hash()},
+            {"contents", contents}, {"source", path.string()}};
 }
 
-Json adapterConfig(const WriteJob& job) {
+Json adapterConfig(const WriteJob& job, const std::string& contents) {
     Json layers = Json::object(), eps = Json::object();
     std::string name = "gated_delta_net";
     for (const auto& [layer, mixer] : job.model.mixers()) {
@@ -33,7 +37,7 @@ Json adapterConfig(const WriteJob& job) {
         if (mixer.headNormEps > 0)
             eps[std::to_string(layer)] = mixer.headNormEps;
     }
-    Json config{{"linnet_adapter", 1}, {"mixer", name}, {"layers", layers}, {"head_norm_eps", eps}, {"teacher", teacherOf(job)}, {"recipe", nullptr}};
+    Json config{{"linnet_adapter", 1}, {"mixer", name}, {"layers", layers}, {"head_norm_eps", eps}, {"teacher", teacherOf(job, contents)}, {"recipe", nullptr}};
     if (const auto recipe = job.student / "recipe.json"; std::filesystem::exists(recipe))
         config["recipe"] = readJsonFile(recipe);
     return config;
@@ -61,8 +65,9 @@ WrittenFolder writeAdapter(const WriteJob& job, const Control& control) {
     std::vector<PlannedTensor> plan;
     planConvertedLayers(job.model, type, plan);
     const auto whole = bytesOf(hfPlan(job.model, type)), own = bytesOf(plan);
-    writeFileAtomically(job.folder / kAdapterFile, adapterConfig(job).dump(2) + "\n");
-    WrittenFolder written{writeRunFiles(job), true, {"converted layers only: " + megabytes(own) + " against " + megabytes(whole) + " of the whole student; opens where its teacher is at hand"}};
+    const auto contents = teacherContents(job.model, job.student, control);
+    writeFileAtomically(job.folder / kAdapterFile, adapterConfig(job, contents).dump(2) + "\n");
+    WrittenFolder written{writeRunFiles(job), true, {"converted layers only: " + megabytes(own) + " against " + megabytes(whole) + " of the whole student; opens where its teacher is at hand"}, contents};
     written.files.emplace_back(kAdapterFile);
     WriteJob oneFile = job;
     oneFile.options.shardBytes = std::numeric_limits<std::uint64_t>::max(); // readers of adapters know one file

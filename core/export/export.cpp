@@ -2,35 +2,21 @@
 
 #include "core/export/export.h"
 
+#include "core/base/file_hash.h"
 #include "core/base/files.h"
 #include "core/export/format.h"
 #include "core/export/model_card.h"
 #include "core/export/parity.h"
-
-#include <unistd.h>
+#include "core/export/partial_folder.h"
 
 namespace linnet::core {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Removes the half-written folder unless it was renamed.
-struct Partial {
-    fs::path folder;
-    ~Partial() {
-        std::error_code ignored;
-        fs::remove_all(folder, ignored);
-    }
-};
-
 RunOptions inFloat32(RunOptions run) {
     run.dtype = "f32";
     return run;
-}
-
-void requireFree(const fs::path& out) {
-    if (out.empty() || (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out))))
-        fail(ErrorCode::Usage, "export folder \"" + out.string() + "\" exists and is not empty; choose another", {{"option", "--out"}, {"file", out.string()}});
 }
 
 void requireDType(const Format& format, const std::string& dtype) {
@@ -49,9 +35,29 @@ void requireSpace(const fs::path& out, std::uint64_t bytes) {
              {{"file", out.string()}, {"expected", std::to_string(bytes)}, {"found", std::to_string(space)}});
 }
 
-fs::path withoutSlash(const fs::path& folder) {
-    const auto path = fs::absolute(folder).lexically_normal();
-    return path.has_filename() ? path : path.parent_path();
+// One rule for all formats: what is not finite may hide from the probe (a decay of 0) and from the reader of one class alone.
+void requireFinite(const Model& model, const fs::path& student) {
+    for (const auto& [layer, mixer] : model.mixers())
+        if (mixer.kind == Mixer::Kind::Linear)
+            mixer.linear.forEach([&](const std::string& part, const at::Tensor& values) {
+                const auto name = "model.layers." + std::to_string(layer) + "." + kLinearModule + "." + part;
+                if (!at::isfinite(values).all().item<bool>())
+                    fail(ErrorCode::Malformed, student.string() + ": tensor " + name + " holds values that are not finite; convert the layer again with a lower learning rate, or keep it",
+                         {{"file", student.string()}, {"tensor", name}});
+            });
+}
+
+// A run's state says of which student file the report speaks (student_hash). Another one: its numbers do not belong here.
+void leaveOutForeignReport(const WriteJob& job, WrittenFolder& written, const Control& control) {
+    const auto file = job.student / "checkpoints" / "student.safetensors", stateFile = job.student / "state.json";
+    if (!fs::exists(job.folder / "report.json") || !fs::exists(file) || !fs::exists(stateFile))
+        return;
+    const Json state = readJsonFile(stateFile);
+    if (!state.is_object() || !state.contains("student_hash") || state["student_hash"] == hashWholeFile(file, control))
+        return;
+    fs::remove(job.folder / "report.json");
+    std::erase(written.files, "report.json");
+    written.notes.emplace_back("the run's report.json was measured on other weights than its student has now; its numbers are left out");
 }
 
 std::uint64_t bytesOf(const fs::path& folder) {
@@ -73,7 +79,7 @@ void writeCard(const WriteJob& job, ExportReport& report, const Provenance& orig
     facts.ownCode = report.format == "hf";
     if (auto recipe = readRecipe(job.student / "recipe.json"); recipe)
         facts.recipe = std::move(*recipe);
-    if (auto measured = readReport(job.student); measured)
+    if (auto measured = readReport(job.folder); measured) // gguf and adapter, too, have it there
         facts.report = std::move(*measured);
     if (report.verified)
         facts.parity = report.parity;
@@ -111,46 +117,43 @@ Json exportReportToJson(const ExportReport& report) {
 
 Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, const ExportOptions& options, const RunOptions& run, const Control& control) {
     return guarded([&] {
-        requireFree(out);
+        const auto target = exportTarget(out);
         const auto& format = formatOf(options.format);
         requireDType(format, options.dtype);
         const auto model = orFail(openModel(student, inFloat32(run), control));
         requireExpressible({*model, student, {}, options});
         const auto info = modelInfo(*model);
-        requireSpace(out, exportBytes(info, options));
-        const auto trimmed = withoutSlash(out);
-        Partial partial{trimmed.string() + ".part-" + std::to_string(::getpid())};
-        std::error_code ignored;
-        fs::create_directories(partial.folder, ignored);
-        if (!fs::is_directory(partial.folder))
-            fail(ErrorCode::Io, "can't make " + partial.folder.string() + ": " + ignored.message(), {{"file", out.string()}});
-        const WriteJob job{*model, student, partial.folder, options};
+        requireFinite(*model, student);
+        requireSpace(target, exportBytes(info, options));
+        PartialFolder partial(target, control);
+        const auto& folder = partial.path();
+        const WriteJob job{*model, student, folder, options};
         WrittenFolder written = format.write(job, control);
         ExportReport report;
-        report.folder = trimmed;
+        leaveOutForeignReport(job, written, control);
+        report.folder = target;
         report.format = options.format, report.dtype = options.dtype;
         report.files = std::move(written.files);
         report.exact = written.exact;
         report.notes = std::move(written.notes);
         const auto& choice = choiceOf(info, options.format);
         report.fidelity = fidelityName(options.dtype == "f32" ? choice.fidelity : choice.in16Bits);
-        writeParity(*model, partial.folder, control);
-        auto origin = provenanceOf(*model, student);
+        writeParity(*model, folder, control);
+        auto origin = provenanceOf(*model, student, written.contents.empty() ? teacherContents(*model, student, control) : written.contents);
         origin.format = report.format, origin.dtype = report.dtype, origin.fidelity = report.fidelity, origin.exact = report.exact, origin.notes = report.notes;
-        writeFileAtomically(partial.folder / kExportFile, provenanceToJson(origin).dump(2) + "\n");
+        writeFileAtomically(folder / kExportFile, provenanceToJson(origin).dump(2) + "\n");
         report.files.insert(report.files.end(), {kParityFile, kExportFile});
-        report.hashes = writeHashes(partial.folder, report.files, control);
+        report.hashes = writeHashes(folder, report.files, control);
         report.files.push_back(kHashFile);
         if (options.verify) {
-            report.parity = compareParity(*orFail(openModel(partial.folder, inFloat32(run), control)), partial.folder, control);
+            report.parity = compareParity(*orFail(openModel(folder, inFloat32(run), control)), folder, control);
             requireParity(report.parity, options.dtype);
             report.verified = true;
         }
         writeCard(job, report, origin);
-        report.bytes = bytesOf(partial.folder);
+        report.bytes = bytesOf(folder);
         control.checkpoint();
-        fs::remove(trimmed, ignored); // an empty folder of that name
-        fs::rename(partial.folder, trimmed);
+        partial.finish();
         return report;
     });
 }

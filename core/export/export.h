@@ -31,7 +31,7 @@ struct ExportReport {
     std::filesystem::path folder;
     std::string format, dtype;
     std::vector<std::string> files;
-    std::map<std::string, std::string> hashes; // of every file but those that a person may edit (card, recipe, report)
+    std::map<std::string, std::string> hashes; // of every file but the card, which a person may edit
     std::uint64_t bytes = 0;                   // of all files together
     bool exact = false; // the stored values are the student's own, bit for bit
     std::string fidelity; // fidelityName of what was written

@@ -17,6 +17,7 @@ struct WrittenFolder {
     std::vector<std::string> files;
     bool exact = false;             // every value is stored bit for bit
     std::vector<std::string> notes; // what a person should know: a cost, a runtime's limit
+    std::string contents{};         // teacherContents, where the writer had to make it
 };
 
 struct Format {

@@ -4,6 +4,7 @@
 
 #include "core/base/file_hash.h"
 #include "core/base/files.h"
+#include "core/export/provenance.h"
 #include "core/convert/tensor_file.h"
 
 namespace linnet::core {
@@ -29,13 +30,28 @@ std::vector<TokenId> greedyTokens(const Model& model, const std::vector<TokenId>
 }
 
 bool mayBeEdited(const std::string& file) {
-    return file == "README.md" || file == "recipe.json" || file == "report.json" || file == kHashFile;
+    return file == "README.md" || file == kHashFile;
 }
 
-// What a runtime would read, were it put there.
-bool countsWhenAdded(const fs::path& file) {
-    static const std::vector<std::string> kKinds{".safetensors", ".json", ".gguf", ".py", ".jinja", ".bin"};
-    return std::ranges::find(kKinds, file.extension().string()) != kKinds.end() && !mayBeEdited(file.filename().string());
+// What a runtime would read, were it put there: weights, code, configuration, tokenizers (merges.txt, vocab.txt, tokenizer.model), templates, tokens.
+bool countsWhenAdded(const std::string& file) {
+    static const std::vector<std::string> kKinds{".safetensors", ".json", ".gguf", ".py", ".jinja", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".npz", ".npy", ".model", ".tiktoken", ".yaml"};
+    const auto name = fs::path(file).filename();
+    return (std::ranges::find(kKinds, name.extension().string()) != kKinds.end() || name == "merges.txt" || name == "vocab.txt") && !mayBeEdited(file);
+}
+
+// Of the folder and those in it, but for hidden ones (version control, caches of downloads).
+void refuseAdded(const fs::path& folder, const Hashes& hashes) {
+    const bool older = !hashes.contains(kExportFile); // its recipe and report were not hashed
+    for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry) {
+        const auto name = entry->path().lexically_relative(folder).string();
+        if (entry->path().filename().string().starts_with('.')) {
+            entry.disable_recursion_pending();
+            continue;
+        }
+        if (countsWhenAdded(name) && !hashes.contains(name) && !(older && (name == "recipe.json" || name == "report.json")) && !entry->is_directory())
+            fail(ErrorCode::Malformed, entry->path().string() + " is no part of the export: " + kHashFile + " does not list it", {{"file", entry->path().string()}});
+    }
 }
 
 } // namespace
@@ -109,9 +125,7 @@ Hashes checkHashes(const fs::path& folder, const Control& control) {
             fail(ErrorCode::Malformed, (folder / name).string() + " is damaged or was changed: hash " + found + ", expected " + expected,
                  {{"file", (folder / name).string()}, {"found", found}, {"expected", expected}});
     }
-    for (const auto& entry : fs::directory_iterator(folder))
-        if (const auto name = entry.path().filename(); countsWhenAdded(name) && !hashes.contains(name.string()))
-            fail(ErrorCode::Malformed, entry.path().string() + " is no part of the export: " + kHashFile + " does not list it", {{"file", entry.path().string()}});
+    refuseAdded(folder, hashes);
     return hashes;
 }
 

@@ -16,9 +16,10 @@ Parity compareParity(const Model& model, const std::filesystem::path& folder, co
 void requireParity(const Parity& parity, const std::string& dtype);
 
 using Hashes = std::map<std::string, std::string>;
-// Of those of `files` that are not a person's to edit, written to hashes.json.
+// Of `files` but README.md, which is a person's to edit, written to hashes.json.
 Hashes writeHashes(const std::filesystem::path& folder, const std::vector<std::string>& files, const Control& control);
-// Reads every file again. Malformed naming the file that is missing, differs or (weights, code, configuration) was added later.
+// Reads every file again. Malformed naming the file that is missing, differs or was added later, where a runtime would read it (weights, code,
+// configuration, tokenizers, tokens).
 Hashes checkHashes(const std::filesystem::path& folder, const Control& control);
 
 } // namespace linnet::core

@@ -4,6 +4,7 @@
 
 #include "core/base/files.h"
 #include "core/io/gguf_reader.h"
+#include "core/io/weight_files.h"
 #include "core/recipe/recipe.h"
 
 #include <sstream>
@@ -127,9 +128,14 @@ TeacherOrigin teacherOrigin(const fs::path& teacher, const std::string& hash) {
     return origin;
 }
 
-Provenance provenanceOf(const Model& model, const fs::path& student) {
+std::string teacherContents(const Model& model, const fs::path& student, const Control& control) {
+    return fs::exists(student / kExportFile) ? readProvenance(student).teacher.contents : weightContents(model.files().path, control);
+}
+
+Provenance provenanceOf(const Model& model, const fs::path& student, const std::string& contents) {
     Provenance result;
     result.teacher = fs::exists(student / kExportFile) ? readProvenance(student).teacher : teacherOrigin(model.files().path, model.files().weights->hash());
+    result.teacher.contents = contents;
     result.studentHash = studentHash(model, result.teacher.hash);
     if (fs::exists(student / "recipe.json"))
         if (const auto recipe = readRecipe(student / "recipe.json"); recipe)
@@ -140,7 +146,7 @@ Provenance provenanceOf(const Model& model, const fs::path& student) {
 
 Json provenanceToJson(const Provenance& p) {
     return {{"schema", 1}, {"linnet", LINNET_VERSION}, {"format", p.format}, {"dtype", p.dtype}, {"fidelity", p.fidelity}, {"exact", p.exact}, {"notes", p.notes},
-            {"teacher", {{"name", p.teacher.name}, {"hash", p.teacher.hash}, {"license", orNull(p.teacher.license)}, {"base_model", orNull(p.teacher.baseModel)}}},
+            {"teacher", {{"name", p.teacher.name}, {"hash", p.teacher.hash}, {"contents", orNull(p.teacher.contents)}, {"license", orNull(p.teacher.license)}, {"base_model", orNull(p.teacher.baseModel)}}},
             {"student", {{"hash", p.studentHash}}}, {"recipe", p.recipeHash.empty() ? Json(nullptr) : Json{{"hash", p.recipeHash}}}, {"layers", p.layers}};
 }
 
@@ -156,7 +162,7 @@ Provenance readProvenance(const fs::path& folder) {
     p.exact = valueOf<bool>(json, "exact", file);
     p.notes = valueOf<std::vector<std::string>>(json, "notes", file);
     const auto teacher = valueOf<Json>(json, "teacher", file), student = valueOf<Json>(json, "student", file);
-    p.teacher = {valueOf<std::string>(teacher, "name", file), valueOf<std::string>(teacher, "hash", file), textOr(teacher, "license", file), textOr(teacher, "base_model", file)};
+    p.teacher = {valueOf<std::string>(teacher, "name", file), valueOf<std::string>(teacher, "hash", file), textOr(teacher, "license", file), textOr(teacher, "base_model", file), textOr(teacher, "contents", file)};
     p.studentHash = valueOf<std::string>(student, "hash", file);
     p.recipeHash = textOr(json.value("recipe", Json()), "hash", file);
     p.layers = valueOf<std::vector<std::string>>(json, "layers", file);

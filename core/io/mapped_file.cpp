@@ -8,7 +8,6 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
 #include <mutex>
 #include <string>
 #include <sys/mman.h>
@@ -55,41 +54,21 @@ void installHandlerOnce() {
     });
 }
 
-[[noreturn]] void failToOpen(const std::filesystem::path& file, int code) {
-    fail(code == ENOENT ? ErrorCode::NotFound : ErrorCode::Io, "can't open " + file.string() + ": " + std::strerror(code),
-         {{"file", file.string()}});
-}
-
 } // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& file) : m_path(file) {
+MappedFile::MappedFile(const std::filesystem::path& file) : m_path(file), m_file(file), m_size(m_file.size()) {
     installHandlerOnce();
-    m_descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // O_NONBLOCK: a named pipe must not hang us
-    if (m_descriptor < 0)
-        failToOpen(file, errno);
-    struct stat status = {};
-    int code = ::fstat(m_descriptor, &status) != 0 ? errno : 0;
-    const bool regular = code == 0 && S_ISREG(status.st_mode);
-    if (regular && status.st_size > 0) {
-        m_size = static_cast<std::uint64_t>(status.st_size);
-        void* mapping = ::mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, m_descriptor, 0);
-        if (mapping == MAP_FAILED)
-            code = errno;
-        else
-            m_bytes = static_cast<std::byte*>(mapping);
-    }
-    if (code == 0 && regular)
+    if (m_size == 0)
         return;
-    ::close(m_descriptor); // the destructor does not run after a throw
-    if (code != 0)
-        failToOpen(file, code);
-    fail(ErrorCode::Io, file.string() + " is not a regular file", {{"file", file.string()}});
+    void* mapping = ::mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, m_file.descriptor(), 0);
+    if (mapping == MAP_FAILED)
+        fail(ErrorCode::Io, "can't open " + file.string() + ": " + std::strerror(errno), {{"file", file.string()}});
+    m_bytes = static_cast<std::byte*>(mapping);
 }
 
 MappedFile::~MappedFile() {
     if (m_bytes)
         ::munmap(m_bytes, m_size);
-    ::close(m_descriptor);
 }
 
 void MappedFile::copy(std::uint64_t offset, std::size_t count, void* out) const {
@@ -101,7 +80,7 @@ void MappedFile::copy(std::uint64_t offset, std::size_t count, void* out) const 
     if (count == 0)
         return;
     struct stat status = {};
-    const bool present = ::fstat(m_descriptor, &status) == 0 && static_cast<std::uint64_t>(status.st_size) >= offset + count;
+    const bool present = ::fstat(m_file.descriptor(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) >= offset + count;
     if (!present || !copyGuarded(out, m_bytes + offset, count))
         fail(ErrorCode::Io,
              m_path.string() + ": can't read " + range + ": the file has shrunk since it was opened with " +

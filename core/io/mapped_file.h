@@ -2,6 +2,8 @@
 // shrinks while mapped is Failure{Io}, where a plain access would end the process with SIGBUS.
 #pragma once
 
+#include "core/base/regular_file.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -24,7 +26,7 @@ public:
 
 private:
     std::filesystem::path m_path;
-    int m_descriptor = -1;
+    RegularFile m_file;
     std::uint64_t m_size = 0;
     std::byte* m_bytes = nullptr;
 };

@@ -1,5 +1,6 @@
 // A Hugging Face folder's tokenizer: tokenizer.json, and from its neighbours the special tokens and the chat template.
 #include "core/base/files.h"
+#include "core/base/regular_file.h"
 #include "core/base/json.h"
 #include "core/base/result.h"
 #include "core/io/model_files.h"
@@ -82,7 +83,7 @@ std::unique_ptr<Tokenizer> openTokenizerJson(const std::filesystem::path& folder
     const auto file = folder / "tokenizer.json";
     TokenizerIdentity identity;
     identity.origin = file.string();
-    identity.tokenizerJson = readTextFile(file);
+    identity.tokenizerJson = readRegularFile(file, kMostJsonBytes);
     TokenizerParts parts = readTokenizerParts(parseLargeJson(identity.tokenizerJson, file.string()), file.string());
 
     const auto configFile = folder / "tokenizer_config.json";
@@ -97,7 +98,7 @@ std::unique_ptr<Tokenizer> openTokenizerJson(const std::filesystem::path& folder
     const auto templateFile = folder / "chat_template.jinja";
     if (std::filesystem::exists(templateFile)) {
         // whoever gets the config alone must get the template with it
-        identity.chatTemplate = readTextFile(templateFile);
+        identity.chatTemplate = readRegularFile(templateFile, kMostJsonBytes);
         config["chat_template"] = identity.chatTemplate;
         if (!config.contains("tokenizer_class"))
             config["tokenizer_class"] = "PreTrainedTokenizerFast";

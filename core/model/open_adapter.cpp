@@ -2,89 +2,96 @@
 
 #include "core/model/open_adapter.h"
 
-#include "core/base/files.h"
-#include "core/base/json.h"
+#include "core/model/config_keys.h"
 #include "core/model/model.h"
-
-#include <charconv>
 
 namespace linnet::core {
 namespace {
 
 namespace fs = std::filesystem;
 
-class AdapterConfig {
-public:
-    explicit AdapterConfig(const fs::path& folder) : m_file(folder / kAdapterFile), m_json(readJsonFile(m_file)) {
-        if (member(m_json, "linnet_adapter") != 1)
-            refuse("linnet_adapter", "1 is what this release reads");
-    }
-
-    std::string text(const char* group, const char* key) const {
-        const Json& object = group ? member(m_json, group) : m_json;
-        if (!object.is_object())
-            refuse(group, "an object was expected");
-        const Json& value = member(object, key);
-        if (!value.is_string())
-            refuse(key, "a text was expected");
-        return value.get<std::string>();
-    }
-    // By layer, of the object `key`; empty where there is none.
-    std::map<std::int64_t, Json> byLayer(const char* key) const {
-        std::map<std::int64_t, Json> result;
-        if (!m_json.contains(key))
-            return result;
-        for (const auto& [name, value] : m_json[key].items()) {
-            std::int64_t layer = -1;
-            const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), layer);
-            if (!m_json[key].is_object() || failed != std::errc() || end != name.data() + name.size() || layer < 0)
-                refuse(key, "layers by number were expected, found \"" + name + "\"");
-            result[layer] = value;
-        }
-        return result;
-    }
-    [[noreturn]] void refuse(const char* key, const std::string& why) const {
-        fail(ErrorCode::Malformed, m_file.string() + ": key \"" + key + "\": " + why, {{"file", m_file.string()}, {"key", key}});
-    }
-
-private:
-    const Json& member(const Json& object, const char* key) const {
-        if (!object.is_object() || !object.contains(key))
-            refuse(key, "is missing");
-        return object[key];
-    }
-    fs::path m_file;
-    Json m_json;
-};
-
+// Where it may be, each place once.
 std::vector<fs::path> placesOf(const fs::path& folder, const std::string& name, const fs::path& source) {
-    if (const char* const given = std::getenv(kTeacherVariable); given && *given)
-        return {given};
     const auto home = fs::absolute(folder).lexically_normal();
-    std::vector<fs::path> places{home / name, (home.has_filename() ? home : home.parent_path()).parent_path() / name};
+    std::vector<fs::path> places;
+    const auto add = [&](const fs::path& place) {
+        if (std::ranges::find(places, place.lexically_normal()) == places.end())
+            places.push_back(place.lexically_normal());
+    };
+    if (!name.empty() && name != "." && name != ".." && name.find('/') == name.npos) {
+        add(home / name);
+        add((home.has_filename() ? home : home.parent_path()).parent_path() / name);
+    }
     if (!source.empty())
-        places.push_back(source.is_absolute() ? source : home / source);
+        add(source.is_absolute() ? source : home / source);
     return places;
 }
 
-OpenedModel openTeacher(const fs::path& folder, const AdapterConfig& config) {
-    const auto name = config.text("teacher", "name"), expected = config.text("teacher", "hash");
-    std::string tried, found, where;
-    for (const auto& place : placesOf(folder, name, config.text("teacher", "source"))) {
-        std::error_code ignored;
+struct Wanted {
+    std::string name, hash, source;
+};
+
+[[noreturn]] void refuseTeacher(const fs::path& folder, const Wanted& wanted, const fs::path& place, const std::string& found, const std::string& tried) {
+    fail(ErrorCode::Malformed, place.string() + " is not the teacher that adapter " + folder.string() + " was made from: hash " + found + ", expected " + wanted.hash + " (" + wanted.name +
+                                   "); give the right one by --teacher PATH" + (tried.empty() ? "" : ". Tried: " + tried), {{"file", place.string()}, {"found", found}, {"expected", wanted.hash}});
+}
+
+[[noreturn]] void missTeacher(const fs::path& folder, const Wanted& wanted, const std::string& tried) {
+    fail(ErrorCode::NotFound, "adapter " + folder.string() + " needs its teacher " + wanted.name + " (hash " + wanted.hash + "), which is not at " + tried +
+                                  "; give it by --teacher PATH or the environment's " + kTeacherVariable, {{"file", tried}, {"expected", wanted.hash}});
+}
+
+OpenedModel openTeacher(const fs::path& folder, const Wanted& wanted, int links) {
+    std::error_code ignored;
+    if (const char* const given = std::getenv(kTeacherVariable); given && *given) {
+        if (!fs::exists(given, ignored) || fs::equivalent(given, folder, ignored))
+            missTeacher(folder, wanted, given);
+        auto teacher = openFiles(given, links + 1);
+        if (const auto hash = teacher.files.weights->hash(); hash != wanted.hash)
+            refuseTeacher(folder, wanted, given, hash, {});
+        return teacher;
+    }
+    std::string tried, found;
+    fs::path where;
+    for (const auto& place : placesOf(folder, wanted.name, wanted.source)) {
         tried += (tried.empty() ? "" : ", ") + place.string();
-        if (!fs::exists(place, ignored) || fs::equivalent(place, folder, ignored))
+        if (!fs::exists(place, ignored))
             continue;
-        auto teacher = openFiles(place);
-        if (teacher.files.weights->hash() == expected)
-            return teacher;
-        found = teacher.files.weights->hash(), where = place.string();
+        if (fs::equivalent(place, folder, ignored)) {
+            tried += " (the adapter)";
+            continue;
+        }
+        auto teacher = guarded([&] { return openFiles(place, links + 1); });
+        if (!teacher && teacher.error().context.contains(kEndlessLinks))
+            throw Failure{teacher.error()};
+        if (!teacher) {
+            tried += " (" + teacher.error().message + ")";
+            continue;
+        }
+        if (teacher->files.weights->hash() == wanted.hash)
+            return std::move(*teacher);
+        found = teacher->files.weights->hash(), where = place;
+        tried += " (hash " + found + ")";
     }
     if (!where.empty())
-        fail(ErrorCode::Malformed, where + " is not the teacher that adapter " + folder.string() + " was made from: hash " + found + ", expected " + expected + " (" + name +
-                                       "); give the right one by --teacher PATH", {{"file", where}, {"found", found}, {"expected", expected}});
-    fail(ErrorCode::NotFound, "adapter " + folder.string() + " needs its teacher " + name + " (hash " + expected + "), which is not at " + tried +
-                                  "; give it by --teacher PATH or the environment's " + kTeacherVariable, {{"file", tried}, {"expected", expected}});
+        refuseTeacher(folder, wanted, where, found, tried);
+    missTeacher(folder, wanted, tried);
+}
+
+// Each converted layer as its tensors and the mixer have it; the recipe beside it must not speak of another mixer.
+void checkKinds(const OpenedModel& opened, const Json& config, const fs::path& file) {
+    const auto windows = layersWith(*opened.student, kSlidingWindow);
+    std::set<std::int64_t> listed;
+    for (const auto& [layer, kind] : byLayer(config, "layers", file)) {
+        listed.insert(layer);
+        if (const std::string expected = windows.contains(layer) ? kSlidingWindow : opened.mixer; kind != expected)
+            refuseKey(file, "layers", "says that layer " + std::to_string(layer) + " is " + kind.dump().substr(0, 80) + ", its tensors and \"mixer\" say " + expected);
+    }
+    if (listed != opened.convertedLayers())
+        refuseKey(file, "layers", "names other layers than the tensors are there for");
+    const Json recipe = config.value("recipe", Json());
+    if (recipe.is_object() && recipe.contains("mixer") && listed != windows && recipe["mixer"] != opened.mixer)
+        refuseKey(file, "recipe", "has mixer " + recipe["mixer"].dump().substr(0, 80) + ", the layers are " + opened.mixer);
 }
 
 } // namespace
@@ -98,22 +105,22 @@ bool isAdapter(const fs::path& folder) {
     return json.is_object() && json.contains("linnet_adapter");
 }
 
-OpenedModel openAdapter(const fs::path& folder) {
-    const AdapterConfig config(folder);
-    auto opened = openTeacher(folder, config);
+OpenedModel openAdapter(const fs::path& folder, int links) {
+    const auto file = folder / kAdapterFile;
+    const Json config = readJsonFile(file);
+    if (member(config, "linnet_adapter", file) != 1)
+        refuseKey(file, "linnet_adapter", "is " + config["linnet_adapter"].dump().substr(0, 80) + ", this release reads 1");
+    const auto& teacher = member(config, "teacher", file);
+    if (!teacher.is_object())
+        refuseKey(file, "teacher", "is no object");
+    const Wanted wanted{textMember(teacher, "name", file), textMember(teacher, "hash", file), textMember(teacher, "source", file)};
+    const auto contents = textMember(teacher, "contents", file), mixer = mixerMember(config, file);
+    auto opened = openTeacher(folder, wanted, links);
     opened.student = openSafetensorsFile(folder / (std::string(kAdapterWeights) + ".safetensors"));
-    opened.mixer = config.text(nullptr, "mixer");
-    opened.headNormEps.clear();
-    for (const auto& [layer, eps] : config.byLayer("head_norm_eps"))
-        if (eps.is_number() && eps.get<double>() > 0)
-            opened.headNormEps[layer] = eps.get<double>();
-        else
-            config.refuse("head_norm_eps", "numbers above 0 were expected");
-    std::set<std::int64_t> listed;
-    for (const auto& [layer, kind] : config.byLayer("layers"))
-        listed.insert(layer);
-    if (listed != opened.convertedLayers())
-        config.refuse("layers", "names other layers than the tensors are there for");
+    opened.mixer = mixer;
+    opened.contents = contents;
+    opened.headNormEps = headNormEpsOf(config, layersWith(*opened.student, kLinearModule), file);
+    checkKinds(opened, config, file);
     return opened;
 }
 

@@ -22,7 +22,10 @@
 #include "core/base/files.h"
 #include "core/io/checkpoint_folder.h"
 #include "core/io/gguf_hybrid.h"
+#include "core/io/gguf_names.h"
 #include "core/io/layered_source.h"
+#include "core/io/weight_files.h"
+#include "core/model/config_keys.h"
 #include "core/model/device.h"
 #include "core/model/model.h"
 #include "core/model/open_adapter.h"
@@ -36,19 +39,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Json& member(const Json& object, const char* key, const fs::path& file) {
-    if (!object.is_object() || !object.contains(key))
-        fail(ErrorCode::Malformed, file.string() + ": key \"" + key + "\" is missing", {{"file", file.string()}, {"key", key}});
-    return object[key];
-}
-
-std::string textMember(const Json& object, const char* key, const fs::path& file) {
-    const Json& value = member(object, key, file);
-    if (!value.is_string())
-        fail(ErrorCode::Malformed, file.string() + ": key \"" + key + "\" is not a text", {{"file", file.string()}, {"key", key}});
-    return value.get<std::string>();
-}
-
 // The layers that a run converted over what it was made from, which may be a hybrid itself.
 void layOver(OpenedModel& opened, const std::shared_ptr<const WeightSource>& student, const std::string& mixer, const fs::path& file) {
     const auto linear = layersWith(*student, kLinearModule);
@@ -57,16 +47,39 @@ void layOver(OpenedModel& opened, const std::shared_ptr<const WeightSource>& stu
         fail(ErrorCode::Unsupported, file.string() + " has layers of mixer " + mixer + " over a hybrid with " + opened.mixer + "; one mixer for all is supported", {{"file", file.string()}});
     if (!before)
         opened.mixer = mixer;
-    for (const auto layer : linear)
+    for (const auto layer : linear) {
         opened.headNormEps.erase(layer);
+    }
     opened.student = opened.student ? layeredSource(student, opened.student) : student;
 }
 
-constexpr int kMostRuns = 16; // each made from the one before
+constexpr int kMostLinks = 16; // each model made from the one before
 
-OpenedModel openAny(const fs::path& given, int runs);
+std::set<std::int64_t> layersOf(const Json& list) {
+    std::set<std::int64_t> layers;
+    for (const auto& layer : list.is_array() ? list : Json::array())
+        if (layer.is_number_integer())
+            layers.insert(layer.get<std::int64_t>());
+    return layers;
+}
 
-OpenedModel openRun(const fs::path& run, int runs) {
+// The student's file was exchanged or is of another time where it has other layers than the run's report.
+void checkReport(const fs::path& reportFile, const fs::path& studentFile, const std::set<std::int64_t>& present) {
+    const auto report = guarded([&] { return readJsonFile(reportFile); });
+    if (!report || !report->is_object() || !report->contains("converted_layers"))
+        return; // none yet
+    const auto expected = layersOf((*report)["converted_layers"]);
+    std::string differing;
+    for (const auto* layers : {&expected, &present})
+        for (const auto layer : *layers)
+            if (!expected.contains(layer) || !present.contains(layer))
+                differing += (differing.empty() ? "" : ", ") + std::to_string(layer) + (present.contains(layer) ? " too many" : " missing");
+    if (!differing.empty())
+        fail(ErrorCode::Malformed, studentFile.string() + ": converted layers are not those of " + reportFile.string() + ": " + differing + "; convert or resume the run again",
+             {{"file", studentFile.string()}, {"found", differing}});
+}
+
+OpenedModel openRun(const fs::path& run, int links) {
     const fs::path recipeFile = run / "recipe.json", studentFile = run / "checkpoints" / "student.safetensors", reportFile = run / "report.json";
     const Json recipe = readJsonFile(recipeFile);
     const Json& teacher = member(recipe, "teacher", recipeFile);
@@ -74,24 +87,21 @@ OpenedModel openRun(const fs::path& run, int runs) {
     const auto noStudent = [&] {
         fail(ErrorCode::NotFound, "run " + run.string() + " has no student yet: " + studentFile.string() + " is missing", {{"file", studentFile.string()}});
     };
-    if (runs > kMostRuns)
-        fail(ErrorCode::Malformed, recipeFile.string() + ": teacher.source leads from run to run without an end", {{"file", recipeFile.string()}, {"key", "teacher.source"}});
     if (!fs::exists(studentFile) && !fs::exists(reportFile))
         noStudent();
-    OpenedModel opened = openAny(source.is_absolute() ? source : run / source, runs + 1);
-    const std::string expected = teacher.value("hash", std::string()), found = opened.files.hash();
+    OpenedModel opened = openFiles(source.is_absolute() ? source : run / source, links + 1);
+    const std::string expected = teacher.contains("hash") ? textMember(teacher, "hash", recipeFile) : "", found = opened.files.hash();
     if (!expected.empty() && expected != found)
         fail(ErrorCode::Malformed,
              "teacher " + source.string() + " is not the one that run " + run.string() + " was made from: hash " + found + ", expected " + expected,
              {{"file", source.string()}, {"found", found}, {"expected", expected}});
     if (fs::exists(studentFile)) {
-        layOver(opened, openSafetensorsFile(studentFile), textMember(recipe, "mixer", recipeFile), studentFile);
+        layOver(opened, openSafetensorsFile(studentFile), mixerMember(recipe, recipeFile), studentFile);
+        checkReport(reportFile, studentFile, opened.convertedLayers());
         return opened;
     }
-    Json before = Json::array();
-    for (const auto layer : opened.convertedLayers())
-        before.push_back(layer);
-    if (readJsonFile(reportFile).value("converted_layers", Json()) != before)
+    const Json report = readJsonFile(reportFile);
+    if (!report.is_object() || !report.contains("converted_layers") || layersOf(report["converted_layers"]) != opened.convertedLayers())
         noStudent();
     return opened; // every softmax layer was kept: the teacher
 }
@@ -131,15 +141,12 @@ OpenedModel openExported(const fs::path& folder) {
     OpenedModel opened;
     opened.files.path = folder;
     opened.files.config = hfConfigFromJson(config, file);
-    opened.files.weights = openSafetensorsFolder(folder);
+    opened.files.weights = openFolderWeights(folder, opened.files.config.tiedEmbeddings, opened.files.warnings);
     opened.files.tokenizer = openTokenizerJson(tokenizerFolder(folder));
     opened.student = opened.files.weights;
-    opened.mixer = textMember(linnet, "mixer", file);
+    opened.mixer = mixerMember(linnet, file);
     checkExportedTensors(opened, member(linnet, "converted_layers", file), file);
-    const Json norms = linnet.value("head_norm_eps", Json::object()); // {"3": 1e-05}
-    for (const auto layer : opened.convertedLayers())
-        if (const auto eps = norms.is_object() ? norms.find(std::to_string(layer)) : norms.end(); norms.is_object() && eps != norms.end() && eps->is_number())
-            opened.headNormEps[layer] = eps->get<double>();
+    opened.headNormEps = headNormEpsOf(linnet, layersWith(*opened.student, kLinearModule), file);
     return opened;
 }
 
@@ -163,9 +170,19 @@ at::ScalarType chosenDType(const RunOptions& options, const at::Device& device, 
     return weights.nativeDType() == DType::F16 ? at::kHalf : weights.nativeDType() == DType::BF16 ? at::kBFloat16 : at::kFloat;
 }
 
-OpenedModel openAny(const fs::path& given, int runs) {
+// Checks of tensors don't know where those come from; their messages gain it here.
+[[noreturn]] void failAt(const fs::path& path, Failure failure) {
+    auto& [code, message, context] = failure.error;
+    if (const auto gguf = context.contains("tensor") ? ggufIn(path) : fs::path(); !gguf.empty() && isGgufHybrid(gguf))
+        if (const auto own = guarded([&] { return qwen35GgufName(context["tensor"]); }); own && !context.contains("file"))
+            message += " (" + *own + " in the file)";
+    if (context.emplace("file", path.string()).second && !message.starts_with(path.string()))
+        message = path.string() + ": " + message;
+    throw failure;
+}
+
+OpenedModel openAny(const fs::path& path, int links) {
     std::error_code ignored;
-    const auto path = fs::exists(given / "recipe.json", ignored) ? given : newestCheckpoint(given); // what a trainer left; a run has checkpoints of its own
     auto opened = [&]() -> OpenedModel {
         const auto type = modelTypeOf(path); // first: an export also holds the recipe that it was made by
         if (type == "linnet")
@@ -179,11 +196,11 @@ OpenedModel openAny(const fs::path& given, int runs) {
         if (type == "transformer")
             refuseStage1(path);
         if (isAdapter(path))
-            return openAdapter(path);
+            return openAdapter(path, links);
         if (const auto gguf = ggufIn(path); !gguf.empty())
             return isGgufHybrid(gguf) ? openGgufHybridModel(gguf) : OpenedModel{openModelFiles(gguf), nullptr, {}};
         if (fs::is_directory(path, ignored) && fs::is_regular_file(path / "recipe.json", ignored))
-            return openRun(path, runs);
+            return openRun(path, links);
         return {openModelFiles(path), nullptr, {}};
     }();
     for (const std::int64_t layer : opened.convertedLayers())
@@ -199,8 +216,27 @@ OpenedModel openAny(const fs::path& given, int runs) {
 
 } // namespace
 
-OpenedModel openFiles(const std::filesystem::path& path) {
-    return openAny(path, 0);
+OpenedModel openFiles(const std::filesystem::path& given, int links) {
+    if (links > kMostLinks)
+        fail(ErrorCode::Malformed, given.string() + ": models (runs, adapters) refer to each other as teachers without an end, or in more than " + std::to_string(kMostLinks) + " steps",
+             {{"file", given.string()}, {kEndlessLinks, std::to_string(links)}});
+    std::error_code ignored;
+    const auto path = fs::exists(given / "recipe.json", ignored) ? given : newestCheckpoint(given); // what a trainer left; a run has checkpoints of its own
+    try {
+        auto opened = openAny(path, links);
+        opened.path = path;
+        return opened;
+    } catch (Failure& failure) {
+        failAt(path, std::move(failure));
+    }
+}
+
+void checkContents(const OpenedModel& opened, const Control& control) {
+    if (opened.contents.empty())
+        return;
+    if (const auto found = weightContents(opened.files.path, control); found != opened.contents)
+        fail(ErrorCode::Malformed, opened.files.path.string() + " is not the teacher that adapter " + opened.path.string() + " was made from: a hash of all its bytes is " + found + ", expected " +
+                                       opened.contents + "; it is damaged or was changed", {{"file", opened.files.path.string()}, {"found", found}, {"expected", opened.contents}});
 }
 
 Result<ModelPtr> openModel(const std::filesystem::path& path, const RunOptions& options, const Control& control) {
@@ -212,7 +248,14 @@ Result<ModelPtr> openModel(const std::filesystem::path& path, const RunOptions& 
         if (device.is_cpu() && !options.streamed)
             checkMemory(opened, dtype);
         Mixers mixers = mixersOf(opened, device, dtype);
-        return std::make_shared<const Model>(std::move(opened.files), device, dtype, options.streamed, std::move(mixers), control);
+        checkContents(opened, control);
+        try {
+            return std::make_shared<const Model>(std::move(opened.files), device, dtype, options.streamed, std::move(mixers), control);
+        } catch (Failure& failure) {
+            if (failure.error.context.contains("tensor"))
+                failAt(opened.path, std::move(failure));
+            throw;
+        }
     });
 }
 

@@ -71,9 +71,11 @@ Result<SpeakerPtr> openSpeaker(const std::filesystem::path& path, const ModelPtr
     return guarded([&]() -> SpeakerPtr {
         const auto opened = openFiles(path);
         const bool separate = opened.student && opened.student != opened.files.weights; // a run: the converted layers only
-        if (separate && opened.files.weights->hash() == teacher->hash())
+        if (separate && opened.files.weights->hash() == teacher->hash()) {
+            checkContents(opened, control);
             return std::make_shared<const Speaker>(
                 Speaker{teacher, mixersOf(opened, teacher->device(), teacher->dtype())});
+        }
         if (!opened.student && opened.files.weights->hash() == teacher->hash())
             return speaker(teacher);
         RunOptions options;

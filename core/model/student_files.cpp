@@ -129,7 +129,14 @@ Mixers mixersOf(const OpenedModel& opened, at::Device device, at::ScalarType dty
     if (!opened.student)
         return {};
     const auto& c = opened.files.config;
-    auto mixers = loadLinearLayers(*opened.student, {c.heads, c.headDim, c.hiddenSize, c.rmsNormEps}, device, dtype, opened.mixer);
+    Mixers mixers;
+    try {
+        mixers = loadLinearLayers(*opened.student, {c.heads, c.headDim, c.hiddenSize, c.rmsNormEps}, device, dtype, opened.mixer);
+    } catch (Failure& failure) { // the source has no name
+        if (const auto path = opened.path.string(); failure.error.context.emplace("file", path).second)
+            failure.error.message = path + ": " + failure.error.message;
+        throw;
+    }
     for (const auto& [layer, eps] : opened.headNormEps)
         if (const auto found = mixers.find(layer); found != mixers.end())
             found->second.headNormEps = eps;

@@ -138,6 +138,75 @@ private Q_SLOTS:
         QVERIFY(!changed && changed.error().code == ErrorCode::Malformed && messageOf(changed).contains(QString::fromStdString(right)));
     }
 
+    void aBitThatSamplesMiss() { // of the teacher: seen where its weights are read
+        const auto big = at("big") / "qwen2";
+        fs::create_directories(at("big"));
+        fs::copy(m_teachers.path("qwen2"), big);
+        auto tensors = loadTensors(big / "model.safetensors", at::kCPU);
+        tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", at::zeros({1 << 21})); // 8 MiB that no model needs
+        saveTensors(big / "model.safetensors", tensors);
+        auto recipe = m_teachers.recipe("qwen2", "layers:0,2");
+        recipe.teacherSource = big.string();
+        ConvertOptions options;
+        options.baselines = false;
+        orFail(convert(recipe, at("big run"), options, {}));
+        const auto out = at("big") / "adapter";
+        QVERIFY(exportModel(at("big run"), out, adapter(), kOneThread) && openModel(out, kOneThread));
+        auto bytes = readTextFile(big / "model.safetensors");
+        const auto before = hashFileSampled(big / "model.safetensors");
+        for (const std::size_t at : {bytes.size() / 2 - (1 << 20), bytes.size() - (1 << 20) - 4096}) {
+            auto changed = bytes;
+            changed[at] = static_cast<char>(changed[at] ^ 1);
+            writeFileAtomically(big / "model.safetensors", changed);
+            QCOMPARE(hashFileSampled(big / "model.safetensors"), before);
+            QVERIFY(readModelInfo(out)); // reads no weights
+            const auto refused = openModel(out, kOneThread);
+            QVERIFY2(!refused && refused.error().code == ErrorCode::Malformed && messageOf(refused).contains("all its bytes"), qPrintable(messageOf(refused)));
+        }
+        writeFileAtomically(big / "model.safetensors", bytes);
+        QVERIFY(openModel(out, kOneThread));
+        // an adapter made from a whole export knows the teacher as well
+        QVERIFY(exportModel(at("big run"), at("big whole"), {}, kOneThread) && exportModel(at("big whole"), at("big") / "second", adapter(), kOneThread));
+        const Json first = readJsonFile(out / kAdapterFile)["teacher"], second = readJsonFile(at("big") / "second" / kAdapterFile)["teacher"];
+        QVERIFY(first["contents"] == second["contents"] && first["hash"] == second["hash"]);
+    }
+
+    void withoutAnEnd() { // adapters, and a run, that name each other as teachers
+        for (const char* name : {"ring a", "ring b"})
+            QVERIFY(exportModel(m_students.run("qwen2"), at(name), adapter(), kOneThread));
+        const auto refer = [&](const std::string& from, const fs::path& to) {
+            Json config = readJsonFile(at(from) / kAdapterFile);
+            config["teacher"]["name"] = to.filename().string(), config["teacher"]["source"] = to.string();
+            writeFileAtomically(at(from) / kAdapterFile, config.dump());
+        };
+        refer("ring a", at("ring b"));
+        refer("ring b", at("ring a"));
+        fs::copy(m_students.run("qwen2"), at("ring run"), fs::copy_options::recursive);
+        Json recipe = readJsonFile(at("ring run") / "recipe.json");
+        recipe["teacher"]["source"] = at("ring c").string();
+        writeFileAtomically(at("ring run") / "recipe.json", recipe.dump());
+        fs::copy(at("ring a"), at("ring c"));
+        refer("ring c", at("ring run"));
+        for (const char* name : {"ring a", "ring b", "ring c", "ring run"}) {
+            const auto refused = openModel(at(name), kOneThread);
+            QVERIFY2(!refused && refused.error().code == ErrorCode::Malformed && messageOf(refused).contains("without an end"), qPrintable(messageOf(refused)));
+        }
+    }
+
+    void theSearchGoesOn() { // past a place that exists and holds no model
+        const auto out = homeless("search");
+        fs::create_directories(at("search") / "qwen2");
+        Json config = readJsonFile(out / kAdapterFile);
+        config["teacher"]["source"] = m_teachers.path("qwen2").string();
+        writeFileAtomically(out / kAdapterFile, config.dump());
+        QVERIFY(openModel(out, kOneThread));
+        config["teacher"]["source"] = m_teachers.path("llama").string();
+        writeFileAtomically(out / kAdapterFile, config.dump());
+        const auto refused = openModel(out, kOneThread);
+        for (const auto& part : {(out / "qwen2").string(), (at("search") / "qwen2").string() + " (", m_teachers.path("llama").string(), std::string("config.json")})
+            QVERIFY2(!refused && messageOf(refused).contains(QString::fromStdString(part)), qPrintable(messageOf(refused)));
+    }
+
     void malformed_data() {
         QTest::addColumn<QString>("key");
         QTest::addColumn<QString>("value");
@@ -149,6 +218,13 @@ private Q_SLOTS:
         QTest::newRow("other layers") << "layers" << R"({"1": "gated_delta_net"})";
         QTest::newRow("no numbers") << "layers" << R"({"one": "gated_delta_net"})";
         QTest::newRow("a list") << "layers" << "[1, 3]";
+        QTest::newRow("no contents") << "teacher" << R"({"name": "qwen2", "hash": "0", "source": ""})";
+        QTest::newRow("other contents") << "contents" << "";
+        QTest::newRow("other kinds") << "layers" << R"({"1": "gated_delta_net", "3": "sliding_window"})";
+        QTest::newRow("leading zeros") << "layers" << R"({"01": "gated_delta_net", "3": "gated_delta_net"})";
+        QTest::newRow("another recipe") << "recipe" << R"({"mixer": "gla"})";
+        QTest::newRow("eps below 0") << "head_norm_eps" << R"({"1": -1})";
+        QTest::newRow("eps of a kept layer") << "head_norm_eps" << R"({"0": 1e-5})";
         QTest::newRow("eps") << "head_norm_eps" << R"({"1": "small"})";
     }
     void malformed() {
@@ -158,11 +234,14 @@ private Q_SLOTS:
         fs::remove_all(out);
         QVERIFY(exportModel(m_students.run("qwen2"), out, adapter(), kOneThread));
         Json config = readJsonFile(out / kAdapterFile);
-        config[key.toStdString()] = Json::parse(value.toStdString());
+        if (key == "contents")
+            config["teacher"][key.toStdString()] = "0000000000000000";
+        else
+            config[key.toStdString()] = Json::parse(value.toStdString());
         writeFileAtomically(out / kAdapterFile, config.dump());
         const auto opened = openModel(out, kOneThread);
         QVERIFY(!opened);
-        QVERIFY2(messageOf(opened).contains(key) || messageOf(opened).contains("hash") || messageOf(opened).contains("mamba"), qPrintable(messageOf(opened)));
+        QVERIFY2(messageOf(opened).contains(key) || messageOf(opened).contains("hash") || messageOf(opened).contains("contents") || messageOf(opened).contains("mamba"), qPrintable(messageOf(opened)));
     }
     void weightsMissing() {
         const auto out = at("no weights");

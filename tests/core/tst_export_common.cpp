@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "core/base/file_hash.h"
 #include "core/export/hf_folder.h"
 #include "core/export/parity.h"
 #include "core/export/provenance.h"
@@ -182,7 +183,7 @@ private Q_SLOTS:
         files.erase(std::unique(files.begin(), files.end()), files.end());
         QCOMPARE(Json(files).dump().c_str(), Json(listed).dump().c_str());
         for (const auto& [name, bytes] : bytesOf(out))
-            QVERIFY2(found->hashes.contains(name) || name == "README.md" || name == "recipe.json" || name == "report.json" || name == kHashFile, name.c_str());
+            QVERIFY2(found->hashes.contains(name) || name == "README.md" || name == kHashFile, name.c_str());
         // one bit, anywhere: the last byte of the largest file
         fs::path largest;
         for (const auto& [name, hash] : found->hashes)
@@ -226,9 +227,26 @@ private Q_SLOTS:
         QVERIFY(exportModel(m_students.run("llama"), out, options("hf"), kOneThread));
         writeFileAtomically(out / "README.md", "mine");
         writeFileAtomically(out / "notes.txt", "mine");
-        fs::remove(out / "report.json");
+        fs::create_directories(out / ".git");
+        writeFileAtomically(out / ".git" / "x.json", "{}");
         const auto verdict = verifyExport(out, kOneThread);
         QVERIFY2(verdict, qPrintable(messageOf(verdict)));
+    }
+
+    void nothingThatIsReadMayChange_data() {
+        QTest::addColumn<QString>("file");
+        for (const char* file : {"report.json", "recipe.json", "merges.txt", "vocab.txt", "tokenizer.model", "consolidated.00.pth", "pytorch_model.bin", "additional_chat_templates/x.jinja"})
+            QTest::newRow(file) << file;
+    }
+    void nothingThatIsReadMayChange() { // nor be added
+        QFETCH(QString, file);
+        const auto out = at("changed");
+        fs::remove_all(out);
+        QVERIFY(exportModel(m_students.run("llama"), out, options("hf"), kOneThread));
+        fs::create_directories((out / file.toStdString()).parent_path());
+        writeFileAtomically(out / file.toStdString(), "{}");
+        const auto verdict = verifyExport(out, kOneThread);
+        QVERIFY2(!verdict && verdict.error().code == ErrorCode::Malformed && messageOf(verdict).contains(file), qPrintable(messageOf(verdict)));
     }
 
     void foldersBeforeExportJson() {
@@ -236,7 +254,8 @@ private Q_SLOTS:
         QVERIFY(exportModel(m_students.run("llama"), out, options("hf", "bf16"), kOneThread));
         fs::remove(out / kExportFile);
         Json hashes = readJsonFile(out / kHashFile);
-        hashes.erase(kExportFile);
+        for (const char* later : {kExportFile, "recipe.json", "report.json"})
+            hashes.erase(later);
         writeFileAtomically(out / kHashFile, hashes.dump());
         const auto verdict = verifyExport(out, kOneThread);
         QVERIFY2(verdict, qPrintable(messageOf(verdict)));
@@ -252,6 +271,7 @@ private Q_SLOTS:
         QVERIFY(exportModel(run, out, options("hf"), kOneThread));
         const auto p = readProvenance(out);
         QVERIFY(p.teacher.name == "qwen3" && p.teacher.license == "apache-2.0" && p.format == "hf" && p.dtype == "f32" && p.exact);
+        QCOMPARE(p.teacher.contents, hashWholeFile(m_teachers.path("qwen3") / "model.safetensors"));
         QCOMPARE(p.teacher.hash, orFail(readModelInfo(m_teachers.path("qwen3"))).hash);
         QCOMPARE(p.recipeHash, recipeHash(orFail(readRecipe(run / "recipe.json"))));
         QCOMPARE(p.layers, (std::vector<std::string>{"softmax", "gated_delta_net", "softmax", "gated_delta_net"}));
