@@ -42,6 +42,17 @@ int LayerTableModel::columnCount(const QModelIndex& parent) const {
     return parent.isValid() ? 0 : ColumnCount;
 }
 
+QString LayerTableModel::costText() const {
+    const auto* ranking = m_session->ranking();
+    if (ranking && ranking->method == "bypass")
+        return tr("what leaving out its attention costs, no student made: %1");
+    if (ranking && ranking->method == "score")
+        return tr("how much of the stream its attention is: %1");
+    if (ranking && ranking->method == "ga-s2")
+        return tr("what the loss gains where it alone stays softmax: %1");
+    return tr("what converting it costs: %1");
+}
+
 QVariant LayerTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal)
         return {};
@@ -51,7 +62,7 @@ QVariant LayerTableModel::headerData(int section, Qt::Orientation orientation, i
         return {};
     const auto* ranking = m_session->ranking();
     const auto unit = ranking ? tr("%1, by %2").arg(QString::fromStdString(ranking->unit), QString::fromStdString(ranking->method)) : tr("measured by a ranking");
-    return QStringList{tr("from 0, the first after the embedding"), tr("1 is converted first"), tr("what converting it costs: %1").arg(unit),
+    return QStringList{tr("from 0, the first after the embedding"), tr("1 is converted first"), costText().arg(unit),
                        tr("what the recipe does with it now"), tr("pin: stays softmax whatever the choice"), tr("pin: is converted whatever the choice")}.value(section);
 }
 
@@ -89,7 +100,7 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
     case Layer: return layer;
     case Order: return rank ? QString::number(rank->order) : dash;
     case Score: return rank && std::isfinite(rank->score) ? QString::number(rank->score, 'g', 3) : rank ? tr("overflow") : dash;
-    case Choice: return !m_converted ? dash : m_session->recipe()->convertedBefore(layer) ? tr("converted already") : converted ? tr("convert") : tr("softmax");
+    case Choice: return m_session->recipe()->convertedBefore(layer) ? tr("converted already") : !m_converted ? dash : converted ? tr("convert") : tr("softmax");
     default: return {};
     }
 }

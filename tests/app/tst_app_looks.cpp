@@ -1,6 +1,7 @@
 // What looking at every picture of the window found, and must not come back (tests/gui/screenshots.sh makes them).
 #include "app/main_window.h"
 #include "app/models/layer_choice.h"
+#include "app/models/layer_table_model.h"
 #include "app/models/run_table_model.h"
 #include "app/models/settings.h"
 #include "app/models/shortcut_map.h"
@@ -156,6 +157,10 @@ private Q_SLOTS:
         session.selection()->select({{3, 1}}, {3, 1});
         QVERIFY(window.findChild<QLabel*>(QStringLiteral("headGroup"))->text().contains(QStringLiteral("will be converted")));
         QVERIFY(window.findChild<QTableView*>(QStringLiteral("targetsTable"))->isVisibleTo(&window));
+        session.recipe()->setKeepRule(core::parseKeepRule("bypass:3")); // not measured: of the others nobody knows yet
+        const app::LayerTableModel layers(&session);
+        QCOMPARE(layers.index(2, app::LayerTableModel::Choice).data().toString(), QStringLiteral("converted already"));
+        QCOMPARE(layers.index(3, app::LayerTableModel::Choice).data().toString(), QStringLiteral("–"));
         app::RunEntry other; // a run of the model that this one was made from
         other.name = QStringLiteral("other"), other.folder = m_folder.filePath(QStringLiteral("other")), other.state = QStringLiteral("done");
         other.recipe = recipe;

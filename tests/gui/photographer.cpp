@@ -45,7 +45,7 @@ void Photographer::makeWindow() {
 void Photographer::settle(int ms) {
     QElapsedTimer clock;
     clock.start();
-    while (clock.elapsed() < ms)
+    for (int round = 0; clock.elapsed() < ms || round < 20; ++round) // a nested layout takes several, however slow the machine is
         QCoreApplication::processEvents(QEventLoop::AllEvents, 10);
 }
 
