@@ -83,7 +83,7 @@ void addExportCommands(Cli& cli, CLI::App& app) {
     command->add_option("--out", a->out, "folder to make")->required();
     command->remove_option(command->get_option("--dtype")); // here of the files, and one more
     command->add_option("--dtype", cli.options.dtype, "values as f32, bf16 or f16, in gguf also q8_0 (default: f32)")->check(CLI::IsMember({"f32", "bf16", "f16", "q8_0"}));
-    command->add_flag("--lift", a->options.lift, "allow padded heads where the format needs them; info tells what they cost");
+    command->add_flag("--lift", a->options.lift, "allow a lift where the format needs one; info tells what it costs");
     command->add_option("--shard-size", a->shardSize, "largest .safetensors file: 5GB, 500MB (default: 5GB)");
     command->add_flag("--no-verify", a->noVerify, "skip reloading and comparing");
     cli.addTeacher(*command);

@@ -63,13 +63,13 @@ QString fidelity(core::Fidelity value) {
 
 } // namespace
 
-QString loadText(const core::ExportReport& report) {
+QString loadText(const core::ExportReport& report, bool biases) {
     std::string gguf;
     for (const auto& file : report.files)
         if (file.ends_with(".gguf"))
             gguf = file;
     QStringList blocks;
-    for (const auto& lines : core::loadLines(report.format, report.folder.string(), gguf, report.fidelity == core::fidelityName(core::Fidelity::Lifted)))
+    for (const auto& lines : core::loadLines(report.format, report.folder.string(), gguf, biases))
         blocks << QStringLiteral("# %1\n%2").arg(QString::fromStdString(lines.runtime), QString::fromStdString(lines.text));
     return blocks.join(QLatin1Char('\n'));
 }
@@ -105,7 +105,7 @@ ExportWhatPage::ExportWhatPage(ExportWizard* wizard) : ExportPage(wizard) {
     m_formats->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
     m_dtype = new QComboBox;
     m_dtype->setObjectName(QStringLiteral("dtypeCombo"));
-    m_lift = new QCheckBox(tr("&Lift: larger heads where the format needs them"));
+    m_lift = new QCheckBox(tr("&Lift: q and k so small that the format's norm of them is a constant"));
     m_lift->setObjectName(QStringLiteral("liftCheck"));
     m_cost = wrapped("liftCost");
     m_tokenizer = wrapped("tokenizerLabel");
@@ -207,7 +207,7 @@ void ExportWhatPage::showFormat() {
     plan().options.lift = lifts && m_lift->isChecked();
     const QSignalBlocker quiet(m_dtype);
     m_dtype->clear();
-    const auto dtypes = choice && choice->available() ? core::exportDTypes(format) : std::vector<std::string>{"f32"};
+    const auto dtypes = choice && choice->available() ? core::exportDTypes(format, lifts) : std::vector<std::string>{"f32"};
     for (const auto& dtype : dtypes)
         m_dtype->addItem(dtypeName(dtype), QString::fromStdString(dtype));
     m_dtype->setCurrentIndex(std::max(0, m_dtype->findData(QString::fromStdString(plan().options.dtype))));
@@ -427,7 +427,9 @@ void ExportWritePage::exported(const core::ExportReport& report) {
     else
         text += tr("<br><br>It was not read back: <tt>linnet-cli verify</tt> does it later.");
     m_result->setText(text);
-    m_load->setPlainText(loadText(report));
+    const auto& student = plan().student;
+    const bool softmax = student && std::ranges::find(student->layerKinds, "softmax") != student->layerKinds.end();
+    m_load->setPlainText(loadText(report, softmax && (student->config.qkvBias || student->config.outputBias)));
     for (QWidget* widget : {static_cast<QWidget*>(m_load), static_cast<QWidget*>(m_open), static_cast<QWidget*>(m_copy)})
         widget->show();
     setSubTitle(tr("The folder is complete: it can be moved, copied and loaded."));

@@ -88,6 +88,6 @@ private:
 };
 
 // How each runtime loads it, and how linnet-cli does: ready to paste.
-QString loadText(const core::ExportReport& report);
+QString loadText(const core::ExportReport& report, bool biases);
 
 } // namespace linnet::app

@@ -6,6 +6,7 @@
 
 namespace linnet::core {
 
-std::vector<std::string> exportDTypes(const std::string& format); // f32 first; throws Failure{Usage} for a format that is none
+// f32 first; throws Failure{Usage} for a format that is none. A lifted model (Fidelity::Lifted) has no float16.
+std::vector<std::string> exportDTypes(const std::string& format, bool lifted = false);
 
 } // namespace linnet::core

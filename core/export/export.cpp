@@ -75,7 +75,8 @@ void writeCard(const WriteJob& job, ExportReport& report, const Provenance& orig
     CardFacts facts;
     facts.provenance = origin;
     facts.teacherType = job.model.config().modelType;
-    facts.loading = loadLines(report.format, "FOLDER", gguf, report.fidelity == fidelityName(Fidelity::Lifted));
+    const auto& c = job.model.config();
+    facts.loading = loadLines(report.format, "FOLDER", gguf, (c.qkvBias || c.outputBias) && std::ssize(job.model.mixers()) < c.layers);
     facts.ownCode = report.format == "hf";
     if (auto recipe = readRecipe(job.student / "recipe.json"); recipe)
         facts.recipe = std::move(*recipe);

@@ -1,6 +1,5 @@
 // What an export takes on the disk, before anything is written: an upper bound that is near.
 #include "core/export/export.h"
-#include "core/io/head_lift.h"
 
 namespace linnet::core {
 namespace {
@@ -30,10 +29,6 @@ std::uint64_t exportBytes(const ModelInfo& student, const ExportOptions& options
         elements += static_cast<std::uint64_t>(student.parameters);
     if (format == "qwen3.5" || format == "gguf")
         elements += kept * width * hidden; // rows of the output gate
-    if (format == "qwen3.5" && options.lift && !c.qkNorm) { // padded heads: q with its gate, k, v, o
-        const auto more = static_cast<std::uint64_t>(liftedHeadDim(c.headDim) - c.headDim);
-        elements += kept * (3 * heads + 2 * static_cast<std::uint64_t>(c.kvHeads)) * more * hidden;
-    }
     if (c.tiedEmbeddings && (format == "fla" || format == "qwen3.5"))
         elements += vocab * hidden; // lm_head beside the embedding
     std::uint64_t beside = (16 << 20) + 8 * vocab * 4; // tokenizer, code, parity file

@@ -28,9 +28,12 @@ const ExportChoice& choiceOf(const ModelInfo& info, const std::string& format) {
     fail(ErrorCode::Usage, "export format \"" + format + "\" is none that this program knows", {{"option", "--format"}, {"value", format}});
 }
 
-std::vector<std::string> exportDTypes(const std::string& format) {
-    const auto& dtypes = formatOf(format).dtypes;
-    return {dtypes.begin(), dtypes.end()};
+std::vector<std::string> exportDTypes(const std::string& format, bool lifted) {
+    const auto& known = formatOf(format).dtypes;
+    std::vector<std::string> dtypes{known.begin(), known.end()};
+    if (lifted)
+        std::erase(dtypes, "f16");
+    return dtypes;
 }
 
 void requireExpressible(const WriteJob& job) {
@@ -41,6 +44,8 @@ void requireExpressible(const WriteJob& job) {
     if (choice.fidelity == Fidelity::Lifted && !job.options.lift)
         fail(ErrorCode::Unsupported, "export " + job.options.format + ": this teacher needs the lift, which must be asked for (--lift): " + choice.reason,
              {{"option", "--lift"}, {"value", job.options.format}});
+    if (choice.fidelity == Fidelity::Lifted && job.options.dtype == "f16")
+        fail(ErrorCode::Unsupported, "export " + job.options.format + ": lifted q and k are smaller than float16's numbers; choose f32 or bf16", {{"option", "--dtype"}, {"value", "f16"}});
     if (job.options.format == "hf" || job.options.format == "bundle" || job.options.format == "adapter")
         return;
     for (const auto& [layer, mixer] : job.model.mixers()) // of a checkpoint that another trainer left

@@ -1,14 +1,13 @@
 // What differs from core/export/qwen35_folder.cpp's tensors, beside their names:
 // - norms are stored as they are, in float32: the graph multiplies by them; so nothing is folded and tied embeddings stay tied;
 // - A_log is stored as what the graph multiplies by, -exp(A_log); the convolution is [channels, taps];
-// - softmax layers of a teacher without QK-norm are lifted by eps_lift.h, since the graph has no way around its q_norm and k_norm;
+// - q and k of lifted softmax layers (core/io/eps_lift.h) are never F16 or Q8_0;
 // - norms, taps, decay and the small projections of the gates stay float32 in every dtype; rows that are no whole Q8_0 blocks are F16.
 #include "core/torch_pch.h"
 
 #include "core/export/gguf_folder.h"
 
 #include "core/base/files.h"
-#include "core/export/eps_lift.h"
 #include "core/export/gguf_tokenizer.h"
 #include "core/export/provenance.h"
 #include "core/export/qwen35_folder.h"
@@ -52,37 +51,9 @@ GgufType storedType(const std::string& name, const std::vector<std::int64_t>& sh
     return type == GgufType::Q8_0 && shape.back() % 32 != 0 ? GgufType::F16 : type;
 }
 
-// q and k of a softmax layer without QK-norm (eps_lift.h).
-class Lifting {
-public:
-    explicit Lifting(const Model& model) : m_model(model) {}
-
-    // Changes q_proj, k_proj (weight and bias), q_norm and k_norm; `type` becomes one with the exponents that they need.
-    void apply(std::int64_t layer, const std::string& tail, const std::string& dtype, Stored& stored) const {
-        const bool keys = tail.starts_with("k_");
-        if (tail == "q_norm.weight" || tail == "k_norm.weight")
-            stored.make = [=, this] { return at::full({m_model.config().headDim}, epsLiftNorm(shift(layer, keys), m_model.config().rmsNormEps), at::kDouble); };
-        else if (tail.starts_with("q_proj.") || tail.starts_with("k_proj."))
-            stored.make = [=, this, make = std::move(stored.make)] { return make() * std::ldexp(1.0, -shift(layer, keys)); };
-        if (tail == "q_proj.weight" || tail == "k_proj.weight")
-            stored.entry.type = dtype == "bf16" || dtype == "q8_0" ? GgufType::BF16 : GgufType::F32;
-    }
-
-private:
-    int shift(std::int64_t layer, bool keys) const {
-        const auto& c = m_model.config();
-        const auto weights = m_model.layer(layer);
-        const auto& a = weights->attention;
-        const auto first = keys ? c.heads * c.headDim : 0, rows = (keys ? c.kvHeads : c.heads) * c.headDim;
-        return epsLiftShift(a.qkv.narrow(0, first, rows), a.qkvBias.defined() ? a.qkvBias.narrow(0, first, rows) : at::Tensor(), weights->inputNorm, c.headDim, c.rmsNormEps);
-    }
-    const Model& m_model;
-};
-
 std::vector<Stored> storedTensors(const Model& model, const std::string& dtype) {
-    const auto lifting = std::make_shared<const Lifting>(model);
     std::vector<Stored> all;
-    for (auto& planned : qwen35Plan(model, "f32", NormForm::Plain)) {
+    for (auto& planned : qwen35Plan(model, "f32", NormsStored::Plain)) {
         const auto name = planned.entry.name;
         if (name.ends_with("o_proj.bias"))
             continue; // llama.cpp has none; exportChoice refuses teachers that have one
@@ -92,10 +63,8 @@ std::vector<Stored> storedTensors(const Model& model, const std::string& dtype) 
         if (name.ends_with(".A_log"))
             stored.make = [make = std::move(stored.make)] { return -make().to(at::kDouble).exp(); };
         stored.entry.type = storedType(stored.entry.name, stored.entry.shape, dtype);
-        if (const auto at = name.find(".self_attn."); at != name.npos && !model.config().qkNorm)
-            lifting->apply(std::stoll(name.substr(std::string("model.layers.").size())), name.substr(at + std::string(".self_attn.").size()), dtype, stored);
-        if (stored.make)
-            stored.make = [lifting, make = std::move(stored.make)] { return make(); };
+        if (!model.config().qkNorm && (name.ends_with(".self_attn.q_proj.weight") || name.ends_with(".self_attn.k_proj.weight"))) // their exponents need 8 bits
+            stored.entry.type = dtype == "bf16" || dtype == "q8_0" ? GgufType::BF16 : GgufType::F32;
         all.push_back(std::move(stored));
     }
     return all;

@@ -27,7 +27,7 @@ std::string transformers(const std::string& folder, const std::string& first, co
 
 } // namespace
 
-std::vector<LoadLines> loadLines(const std::string& format, const std::string& folder, const std::string& weights, bool lifted) {
+std::vector<LoadLines> loadLines(const std::string& format, const std::string& folder, const std::string& weights, bool biases) {
     std::vector<LoadLines> lines;
     const auto shell = forShell(folder), file = forShell(folder + "/" + (weights.empty() ? "MODEL.gguf" : weights));
     if (format == "hf") {
@@ -35,7 +35,7 @@ std::vector<LoadLines> loadLines(const std::string& format, const std::string& f
     } else if (format == "qwen3.5") {
         lines.push_back({"transformers", "python", transformers(folder, "", "")});
         lines.push_back({"vLLM", "bash", "vllm serve " + shell + "\n"});
-        if (!lifted)
+        if (!biases)
             lines.push_back({"SGLang", "bash", "python -m sglang.launch_server --model-path " + shell + "\n"});
     } else if (format == "fla") {
         lines.push_back({"flash-linear-attention", "python", transformers(folder, "import fla  # makes its classes known to transformers\n", "")});

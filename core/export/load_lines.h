@@ -12,7 +12,7 @@ struct LoadLines {
     std::string text;     // lines, each with its end
 };
 // `folder` as the reader has it: an absolute path, or a name that they replace. `weights`: the folder's .gguf, where the format has one.
-// `lifted`: Fidelity::Lifted, whose biases SGLang's class would leave out.
-std::vector<LoadLines> loadLines(const std::string& format, const std::string& folder, const std::string& weights = {}, bool lifted = false);
+// `biases`: softmax layers have some, which SGLang's class would leave out.
+std::vector<LoadLines> loadLines(const std::string& format, const std::string& folder, const std::string& weights = {}, bool biases = false);
 
 } // namespace linnet::core

@@ -1,4 +1,4 @@
-// What differs from a Qwen3 teacher, and how it is said there without loss (one without QK-norm needs the lift on top, core/io/head_lift.h):
+// What differs from a Qwen3 teacher, and how it is said there without loss (one without QK-norm needs the lift on top, core/io/eps_lift.h):
 // - norms are stored less one, w - 1. In 16 bits that is exact for w in [0.5, 2) only, so a channel with another w gets a power of two, w 2^k,
 //   and the columns that read it get 2^-k; after the final norm those are lm_head's, which is then stored beside the embedding.
 //   q_norm and k_norm have no such columns: what they lose is counted against `exact`.
@@ -8,16 +8,16 @@
 
 #include "core/export/qwen35_folder.h"
 
-#include "core/export/qwen35_lift.h"
 #include "core/export/tensor_plan.h"
+#include "core/io/eps_lift.h"
 
 namespace linnet::core {
 namespace {
 
-// 2^k a channel, and so that w 2^k - 1 keeps all digits of w in 16 bits; 1 where nothing is gained.
+// 2^k a channel, and so that w 2^k - 1 keeps all digits of w in 16 bits; 1 where nothing is gained. k ends where float32 does.
 at::Tensor channelScale(const at::Tensor& w, const std::string& dtype) {
     const at::Tensor size = w.to(at::kDouble).abs(), fine = (size >= 0.5).logical_and_(size < 2).logical_or_(size == 0);
-    const at::Tensor scale = at::where(fine, at::ones_like(size), at::exp2(-at::floor(at::log2(size))));
+    const at::Tensor scale = at::where(fine, at::ones_like(size), at::exp2(-at::floor(at::log2(size)).clamp_min(-126)));
     return (dtype == "f32" ? at::ones_like(size) : scale).to(w.scalar_type());
 }
 
@@ -25,16 +25,24 @@ std::int64_t softmaxLayers(const Model& model) {
     return model.config().layers - std::ssize(model.mixers());
 }
 
-HeadLift liftOf(const Model& model, const std::string& dtype) {
-    const auto& c = model.config();
-    return c.qkNorm || softmaxLayers(model) == 0 ? noLift(c.headDim) : headLift(c.headDim, dtype == "f16");
+bool isLifted(const Model& model) {
+    return !model.config().qkNorm && softmaxLayers(model) > 0;
+}
+
+// [H d, ..] -> [2 H d, ..]: after each head's queries the rows of its output gate.
+at::Tensor withGates(const at::Tensor& rows, std::int64_t headDim) {
+    const at::Tensor heads = rows.unflatten(0, {rows.size(0) / headDim, headDim});
+    return at::cat({heads, at::zeros_like(heads)}, 1).flatten(0, 1);
+}
+
+std::span<const float> valuesOf(const at::Tensor& tensor) { // contiguous, float, on the CPU
+    return tensor.defined() ? std::span(tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())) : std::span<const float>();
 }
 
 class Planner {
 public:
-    Planner(const Model& model, const std::string& dtype, NormForm norms = NormForm::LessOne)
-        : m_model(model), m_c(model.config()), m_lift(norms == NormForm::Plain ? noLift(m_c.headDim) : liftOf(model, dtype)), m_dtype(dtype),
-          m_type(storedTypeName(dtype)), m_norms(norms) {}
+    Planner(const Model& model, const std::string& dtype, NormsStored norms = NormsStored::LessOne)
+        : m_model(model), m_c(model.config()), m_dtype(dtype), m_type(storedTypeName(dtype)), m_norms(norms) {}
 
     std::vector<PlannedTensor> plan() {
         add("model.embed_tokens.weight", {m_c.vocabSize, m_c.hiddenSize}, {});
@@ -50,7 +58,7 @@ public:
 private:
     using Make = std::function<at::Tensor()>;
     void add(const std::string& name, std::vector<std::int64_t> shape, Make make) { m_plan.push_back({{name, m_type, std::move(shape)}, std::move(make)}); }
-    at::Tensor lessOne(const at::Tensor& w) const { return m_norms == NormForm::LessOne ? w.to(at::kDouble) - 1 : w; }
+    at::Tensor lessOne(const at::Tensor& w) const { return m_norms == NormsStored::LessOne ? w.to(at::kDouble) - 1 : w; }
     at::Tensor finalNorm() const {
         at::Tensor w = at::empty({m_c.hiddenSize}, at::kFloat);
         m_model.files().weights->read("model.norm.weight", DType::F32, w.data_ptr());
@@ -84,35 +92,45 @@ private:
     // Columns that read the input norm's channels.
     at::Tensor reading(std::int64_t l, const at::Tensor& w) const { return w / channelScale(m_model.layer(l)->inputNorm, m_dtype).to(w.device()); }
 
-    void softmax(const std::string& prefix, std::int64_t l) {
-        const auto H = m_c.heads, K = m_c.kvHeads, P = m_lift.padded, hidden = m_c.hiddenSize;
-        const auto weights = [this, l] { return m_model.layer(l); };
-        add(prefix + "q_proj.weight", {2 * H * P, hidden}, [=, this] { return gatedHeads(reading(l, weights()->attention.q(m_c)), m_lift); });
-        add(prefix + "k_proj.weight", {K * P, hidden}, [=, this] { return paddedHeads(reading(l, weights()->attention.k(m_c)), m_lift); });
-        add(prefix + "v_proj.weight", {K * P, hidden}, [=, this] { return paddedHeads(reading(l, weights()->attention.v(m_c)), m_lift); });
-        add(prefix + "o_proj.weight", {hidden, H * P}, [=, this] { return outputOfHeads(weights()->attention.o, m_lift); });
-        for (const bool keys : {false, true})
-            add(prefix + (keys ? "k_norm.weight" : "q_norm.weight"), {P}, [=, this] {
-                const auto layer = weights();
-                return lessOne(m_lift.lifted() ? liftedNorm(m_lift) : keys ? layer->attention.kNorm : layer->attention.qNorm);
-            });
-        if (m_lift.lifted() || m_c.qkvBias || m_c.outputBias)
-            biases(prefix, l);
+    // 2^-k of q's or k's rows and bias; 1 where nothing is lifted.
+    double scaleOf(std::int64_t l, bool keys) const { return m_c.qkNorm ? 1 : std::ldexp(1.0, -shift(l, keys)); }
+    int shift(std::int64_t l, bool keys) const {
+        const auto layer = m_model.layer(l);
+        const auto here = [](const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kFloat).contiguous(); };
+        const at::Tensor rows = here(keys ? layer->attention.k(m_c) : layer->attention.q(m_c)), norm = here(layer->inputNorm);
+        const at::Tensor bias = layer->attention.qkvBias.defined() ? here(ownBias(*layer, keys ? m_c.heads : 0, keys ? m_c.kvHeads : m_c.heads)) : at::Tensor();
+        return epsLiftShift(largestMeanSquare({valuesOf(rows), valuesOf(bias), valuesOf(norm), static_cast<std::size_t>(m_c.headDim)}), m_c.rmsNormEps);
+    }
+    at::Tensor liftedNorm(int shift) const { // as it is stored: no value of the student's is rounded
+        const double w = epsLiftNorm(shift, m_c.rmsNormEps) - (m_norms == NormsStored::LessOne ? 1 : 0);
+        return at::full({m_c.headDim}, w, at::kDouble).to(m_dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    }
+    // The teacher's, zeros where it has none.
+    at::Tensor ownBias(const LayerWeights& layer, std::int64_t firstHead, std::int64_t heads) const {
+        const at::Tensor& all = layer.attention.qkvBias;
+        return all.defined() ? all.narrow(0, firstHead * m_c.headDim, heads * m_c.headDim) : at::zeros({heads * m_c.headDim}, layer.inputNorm.options());
     }
 
-    // The class has all four or none.
-    void biases(const std::string& prefix, std::int64_t l) {
-        const auto D = m_c.headDim, H = m_c.heads, K = m_c.kvHeads, P = m_lift.padded, hidden = m_c.hiddenSize;
-        const auto own = [=, this](std::int64_t first, std::int64_t heads) { // the teacher's, zeros where it has none
-            const auto layer = m_model.layer(l);
-            const at::Tensor& all = layer->attention.qkvBias;
-            return all.defined() ? all.narrow(0, first * D, heads * D) : at::zeros({heads * D}, layer->inputNorm.options());
-        };
-        add(prefix + "q_proj.bias", {2 * H * P}, [=, this] { return gatedHeads(biasWithPads(own(0, H), m_lift.queryPads, m_lift), noLift(P)); });
-        add(prefix + "k_proj.bias", {K * P}, [=, this] { return biasWithPads(own(H, K), m_lift.keyPads, m_lift); });
-        add(prefix + "v_proj.bias", {K * P}, [=, this] { return paddedHeads(own(H + K, K), m_lift); });
-        add(prefix + "o_proj.bias", {hidden}, [=, this] {
-            const auto layer = m_model.layer(l);
+    void softmax(const std::string& prefix, std::int64_t l) {
+        const auto H = m_c.heads, K = m_c.kvHeads, D = m_c.headDim, hidden = m_c.hiddenSize;
+        const auto weights = [this, l] { return m_model.layer(l); };
+        add(prefix + "q_proj.weight", {2 * H * D, hidden}, [=, this] { return withGates(reading(l, weights()->attention.q(m_c)) * scaleOf(l, false), D); });
+        add(prefix + "k_proj.weight", {K * D, hidden}, [=, this] { return reading(l, weights()->attention.k(m_c)) * scaleOf(l, true); });
+        add(prefix + "v_proj.weight", {K * D, hidden}, [=, this] { return reading(l, weights()->attention.v(m_c)); });
+        add(prefix + "o_proj.weight", {hidden, H * D}, [=] { return weights()->attention.o * 2; });
+        for (const bool keys : {false, true})
+            add(prefix + (keys ? "k_norm.weight" : "q_norm.weight"), {D}, [=, this] {
+                const auto layer = weights();
+                return !m_c.qkNorm ? liftedNorm(shift(l, keys)) : lessOne(keys ? layer->attention.kNorm : layer->attention.qNorm);
+            });
+        if (!m_c.qkvBias && !m_c.outputBias)
+            return;
+        // the class has all four or none
+        add(prefix + "q_proj.bias", {2 * H * D}, [=, this] { return withGates(ownBias(*weights(), 0, H) * scaleOf(l, false), D); });
+        add(prefix + "k_proj.bias", {K * D}, [=, this] { return ownBias(*weights(), H, K) * scaleOf(l, true); });
+        add(prefix + "v_proj.bias", {K * D}, [=, this] { return ownBias(*weights(), H + K, K); });
+        add(prefix + "o_proj.bias", {hidden}, [=] {
+            const auto layer = weights();
             return layer->attention.oBias.defined() ? layer->attention.oBias : at::zeros({hidden}, layer->inputNorm.options());
         });
     }
@@ -132,27 +150,23 @@ private:
 
     const Model& m_model;
     const ModelConfig& m_c;
-    const HeadLift m_lift;
     std::string m_dtype, m_type;
-    NormForm m_norms;
+    NormsStored m_norms;
     std::vector<PlannedTensor> m_plan;
 };
 
-std::vector<std::string> notesOf(const Model& model, const std::string& dtype) {
+std::vector<std::string> notesOf(const Model& model) {
     const auto& c = model.config();
-    const HeadLift lift = liftOf(model, dtype);
-    if (!lift.lifted())
-        return c.qkNorm && (c.qkvBias || c.outputBias)
-                   ? std::vector<std::string>{"vLLM reads this teacher's biases by its key qkv_bias but has none for o_proj, SGLang's class has none (read in their code, not run)"}
-                   : std::vector<std::string>{};
-    const auto cache = [&](std::int64_t headDim) { return std::to_string(softmaxLayers(model) * 2 * c.kvHeads * headDim * 2); };
-    const std::string from = std::to_string(c.headDim), to = std::to_string(lift.padded);
-    return {"lifted: heads of " + from + " are stored as " + to + " in softmax layers, whose KV cache takes " + cache(lift.padded) + " bytes a token in 16 bits (" +
-                cache(c.headDim) + " without) and whose attention does " + to + "/" + from + " of the arithmetic; converted layers are as they were",
-            dtype == "f16" ? "lifted: the constants in the biases are small enough for float16; float32 and bfloat16 exports have larger, more exact ones"
-                           : "lifted: load it in float32 or bfloat16; the constants in the biases do not fit float16 (export as f16 for that)",
-            "lifted: runs in transformers; vLLM reads the biases by its key qkv_bias" + std::string(c.outputBias ? " but has none for o_proj, which this teacher needs" : "") +
-                ", SGLang's class has no biases there (read in their code, not run)"};
+    std::vector<std::string> notes;
+    if (isLifted(model))
+        notes = {"lifted: q and k of softmax layers are stored times a power of two so small that the class's norm of them is a constant, which takes it back; heads, KV cache and arithmetic "
+                 "are the teacher's (compared with transformers on the CPU)",
+                 "lifted: load it in float32 or bfloat16, never in float16 (--dtype half, a GPU without bfloat16, quantisers that keep float16 scales), whose smallest numbers those are",
+                 "lifted: not to be trained on, since a step of any optimiser is larger than those weights; train from the hf or fla folder or the bundle"};
+    if (softmaxLayers(model) > 0 && (c.qkvBias || c.outputBias))
+        notes.push_back("vLLM reads this teacher's biases by its key qkv_bias" + std::string(c.outputBias ? " but has none for o_proj" : "") +
+                        ", SGLang's class has none (read in their code, not run)");
+    return notes;
 }
 
 } // namespace
@@ -162,25 +176,23 @@ Json qwen35Config(const Model& model, const std::string& dtype) {
     std::vector<std::string> types(static_cast<std::size_t>(c.layers), "full_attention");
     for (const auto& [layer, mixer] : model.mixers())
         types[static_cast<std::size_t>(layer)] = "linear_attention";
-    const HeadLift lift = liftOf(model, dtype);
-    const bool biases = lift.lifted() || c.qkvBias || c.outputBias;
+    const bool biases = c.qkvBias || c.outputBias;
     Json rope = ropeParameters(c);
-    rope["partial_rotary_factor"] = lift.rotaryPart();
+    rope["partial_rotary_factor"] = 1.0;
     Json config{{"model_type", "qwen3_5_text"}, {"architectures", {"Qwen3_5ForCausalLM"}}, {"rope_parameters", rope},
-                {"partial_rotary_factor", lift.rotaryPart()}, {"attention_bias", biases}, {"attn_output_gate", true}, {"layer_types", types},
+                {"partial_rotary_factor", 1.0}, {"attention_bias", biases}, {"attn_output_gate", true}, {"layer_types", types},
                 {"linear_conv_kernel_dim", kConvTaps}, {"linear_key_head_dim", c.headDim}, {"linear_value_head_dim", c.headDim}, {"linear_num_key_heads", c.heads}, {"linear_num_value_heads", c.heads}};
     addCommonKeys(config, model, dtype);
-    config["head_dim"] = lift.padded;
     if (biases)
         config["qkv_bias"] = true; // vLLM's name of attention_bias
     if (!c.qkNorm) // for core/model/open_qwen35.cpp; other readers pass over it
-        config["linnet_lift"] = {{"teacher_type", c.modelType}, {"head_dim", c.headDim}, {"qkv_bias", c.qkvBias}, {"output_bias", c.outputBias}};
+        config["linnet_lift"] = {{"teacher_type", c.modelType}, {"qkv_bias", c.qkvBias}, {"output_bias", c.outputBias}};
     config["tie_word_embeddings"] = Planner(model, dtype).tied();
     config["use_cache"] = softmaxLayers(model) > 0; // transformers 5.24 asks a softmax layer for the cache's length
     return config;
 }
 
-std::vector<PlannedTensor> qwen35Plan(const Model& model, const std::string& dtype, NormForm norms) {
+std::vector<PlannedTensor> qwen35Plan(const Model& model, const std::string& dtype, NormsStored norms) {
     const auto planner = std::make_shared<Planner>(model, dtype, norms);
     auto plan = planner->plan();
     for (auto& tensor : plan)
@@ -191,8 +203,8 @@ std::vector<PlannedTensor> qwen35Plan(const Model& model, const std::string& dty
 
 WrittenFolder writeQwen35Folder(const WriteJob& job, const Control& control) {
     const auto& dtype = job.options.dtype;
-    WrittenFolder written{writeBesideWeights(job, qwen35Config(job.model, dtype)), true, notesOf(job.model, dtype)};
-    writeTensors(job, qwen35Plan(job.model, dtype, NormForm::LessOne), written, control);
+    WrittenFolder written{writeBesideWeights(job, qwen35Config(job.model, dtype)), true, notesOf(job.model)};
+    writeTensors(job, qwen35Plan(job.model, dtype, NormsStored::LessOne), written, control);
     return written;
 }
 

@@ -4,14 +4,12 @@
 
 #include "core/export/hf_folder.h"
 #include "core/export/tensor_plan.h"
+#include "core/io/qwen35_source.h"
 
 namespace linnet::core {
 
-enum class NormForm { LessOne, Plain }; // block norms and q_norm, k_norm as w - 1 (the class's own), or as w (llama.cpp)
-
-// Every tensor of the class by its name there. The model outlives the plan. With `dtype` f32 nothing is folded into the matrices; with plain
-// norms no head is lifted, and a model without QK-norm makes undefined q_norm and k_norm.
-std::vector<PlannedTensor> qwen35Plan(const Model& model, const std::string& dtype, NormForm norms);
+// Every tensor of the class by its name there. The model outlives the plan. With `dtype` f32 nothing is folded into the matrices.
+std::vector<PlannedTensor> qwen35Plan(const Model& model, const std::string& dtype, NormsStored norms);
 
 Json qwen35Config(const Model& model, const std::string& dtype);
 

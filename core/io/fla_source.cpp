@@ -2,6 +2,7 @@
 
 #include "core/base/result.h"
 #include "core/io/dtype_convert.h"
+#include "core/io/renamed_source.h"
 #include "core/io/text_checks.h"
 
 #include <unordered_map>
@@ -46,16 +47,16 @@ std::vector<std::pair<std::string, std::string>> namesOf(const FlaLayout& layout
     return names;
 }
 
-class FlaSource : public WeightSource {
+class FlaSource : public RenamedSource<Given> {
 public:
-    FlaSource(std::shared_ptr<const WeightSource> stored, const FlaLayout& layout) : m_stored(std::move(stored)) {
+    FlaSource(std::shared_ptr<const WeightSource> stored, const FlaLayout& layout) : RenamedSource(std::move(stored)) {
         std::unordered_map<std::string, std::string> known{{"lm_head.weight", "lm_head.weight"}}; // may be left out where it is tied
         for (const auto& [theirs, ours] : namesOf(layout)) {
-            if (!m_stored->find(theirs))
+            if (!this->stored().find(theirs))
                 fail(ErrorCode::Malformed, "tensor " + theirs + " is missing from this gated_deltanet model", {{"tensor", theirs}, {"found", "nothing"}});
             known.emplace(theirs, ours);
         }
-        for (const auto& info : m_stored->tensors()) {
+        for (const auto& info : this->stored().tensors()) {
             if (info.name.ends_with(".rotary.inv_freq")) // releases before 0.2 stored it
                 continue;
             const auto found = known.find(info.name);
@@ -73,39 +74,15 @@ public:
         }
     }
 
-    const std::vector<TensorInfo>& tensors() const override { return m_tensors; }
-    const TensorInfo* find(const std::string& name) const override {
-        const auto found = m_index.find(name);
-        return found == m_index.end() ? nullptr : &m_tensors[found->second];
-    }
-    DType nativeDType() const override { return m_stored->nativeDType(); }
-    std::string hash() const override { return m_stored->hash(); }
-
     void read(const std::string& name, DType dtype, void* out) const override {
-        const auto found = m_index.find(name);
-        if (found == m_index.end())
-            fail(ErrorCode::Internal, "tensor " + name + " is not there", {{"tensor", name}});
-        const auto& [info, stored, values] = m_given[found->second];
-        if (!stored.empty())
-            return m_stored->read(stored, dtype, out);
+        const auto& [info, theirs, values] = given(name);
+        if (!theirs.empty())
+            return stored().read(theirs, dtype, out);
         std::vector<float> all(static_cast<std::size_t>(info.shape[0] * (info.shape.size() == 3 ? kTaps : 1)));
         for (std::size_t i = 0; i < all.size(); ++i)
             all[i] = values[i % values.size()];
         convertFloats(all.data(), all.size(), dtype, out);
     }
-
-private:
-    void add(Given given, const std::string& name) {
-        given.info.name = name;
-        m_index[name] = m_given.size();
-        m_tensors.push_back(given.info);
-        m_given.push_back(std::move(given));
-    }
-
-    std::shared_ptr<const WeightSource> m_stored;
-    std::vector<Given> m_given;
-    std::vector<TensorInfo> m_tensors;
-    std::unordered_map<std::string, std::size_t> m_index;
 };
 
 } // namespace

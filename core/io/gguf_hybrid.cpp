@@ -1,13 +1,11 @@
 #include "core/io/gguf_hybrid.h"
 
 #include "core/base/result.h"
-#include "core/io/dtype_convert.h"
 #include "core/io/gguf_config.h"
 #include "core/io/model_files.h"
 #include "core/io/qwen35_source.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace linnet::core {
 namespace {
@@ -80,51 +78,6 @@ void checkTensors(const std::filesystem::path& file, const WeightSource& weights
     }
 }
 
-// Softmax layers without QK-norm, which core/export/eps_lift.h stores with q and k times 2^-k and a norm of sqrt(eps) 2^k: k is taken back.
-class UnscaledHeads : public WeightSource {
-public:
-    UnscaledHeads(std::shared_ptr<const WeightSource> given, std::shared_ptr<const WeightSource> stored, const ModelConfig& config)
-        : m_given(std::move(given)), m_stored(std::move(stored)), m_config(config) {}
-
-    const std::vector<TensorInfo>& tensors() const override { return m_given->tensors(); }
-    const TensorInfo* find(const std::string& name) const override { return m_given->find(name); }
-    DType nativeDType() const override { return m_given->nativeDType(); }
-    std::string hash() const override { return m_given->hash(); }
-
-    void read(const std::string& name, DType dtype, void* out) const override {
-        const auto at = name.find(".self_attn.");
-        const auto part = at == name.npos ? std::string() : name.substr(at + 11, 7);
-        if (part != "q_proj." && part != "k_proj.")
-            return m_given->read(name, dtype, out);
-        std::size_t count = 1;
-        for (const auto size : find(name)->shape)
-            count *= static_cast<std::size_t>(size);
-        std::vector<float> values(count);
-        m_given->read(name, DType::F32, values.data());
-        const float factor = scaleOf(name.substr(0, at + 11) + part[0] + "_norm.weight");
-        std::ranges::for_each(values, [factor](float& value) { value *= factor; });
-        convertFloats(values.data(), count, dtype, out);
-    }
-
-private:
-    float scaleOf(const std::string& norm) const {
-        std::vector<float> w(static_cast<std::size_t>(m_config.headDim));
-        if (const auto* info = m_stored->find(norm); !info || info->shape != std::vector<std::int64_t>{m_config.headDim})
-            fail(ErrorCode::Malformed, "tensor " + norm + " is missing or has another size than a head (" + std::to_string(m_config.headDim) + ")", {{"tensor", norm}});
-        m_stored->read(norm, DType::F32, w.data());
-        const double root = std::sqrt(static_cast<double>(static_cast<float>(m_config.rmsNormEps)));
-        const double scale = std::exp2(std::round(std::log2(static_cast<double>(w[0]) / root)));
-        for (const float value : w)
-            if (!(std::abs(static_cast<double>(value) - root * scale) <= 1e-5 * root * scale))
-                fail(ErrorCode::Unsupported, "tensor " + norm + " holds " + std::to_string(value) + ": a " + m_config.modelType + " teacher has no norm of q and k, only sqrt(eps) times a power of two was expected",
-                     {{"tensor", norm}, {"found", std::to_string(value)}});
-        return static_cast<float>(scale);
-    }
-
-    std::shared_ptr<const WeightSource> m_given, m_stored;
-    ModelConfig m_config;
-};
-
 } // namespace
 
 bool isGgufHybrid(const std::filesystem::path& file) {
@@ -145,10 +98,7 @@ GgufHybrid openGgufHybrid(const std::filesystem::path& path) {
         keys.expect("ssm.inner_size", config.heads * config.headDim, "this is not the heads' size times their number");
         keys.expect("ssm.conv_kernel", kTaps, "the short convolution has another length");
     }
-    const std::shared_ptr<const WeightSource> stored = openGguf(path);
-    hybrid.weights = qwen35Source(stored, config, NormsStored::Plain);
-    if (!config.qkNorm)
-        hybrid.weights = std::make_shared<UnscaledHeads>(hybrid.weights, stored, config);
+    hybrid.weights = qwen35Source(openGguf(path), config, NormsStored::Plain);
     checkTensors(path, *hybrid.weights, hybrid.linearLayers, config.layers);
     return hybrid;
 }

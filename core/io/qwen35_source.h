@@ -12,9 +12,8 @@ enum class NormsStored { LessOne, Plain }; // block norms, q_norm and k_norm as 
 // Stored -> given: norms + 1; self_attn.q_proj less its gate rows, which must be zero (Unsupported when read), and then o_proj / 2, as a gate
 // of zero lets half pass; linear_attn.in_proj_qkv and conv1d in three, in_proj_{z,a,b}, norm and out_proj as linear_attn.{g,a,b}_proj,
 // o_norm and o_proj. All else as it is. Linear layers have the config's heads and head_dim for keys and values alike.
-// A config without QK-norm: the softmax layers are lifted (core/io/head_lift.h) to heads of `storedHeadDim` (0: the config's). Then q_norm and
-// k_norm are not given, biases only where the config has them, and all that the lift adds is checked where its tensor is read (Unsupported).
-std::shared_ptr<const WeightSource> qwen35Source(std::shared_ptr<const WeightSource> stored, const ModelConfig& config, NormsStored norms = NormsStored::LessOne,
-                                                 std::int64_t storedHeadDim = 0);
+// A config without QK-norm: the softmax layers are lifted (core/io/eps_lift.h). Then q_norm and k_norm are not given, biases only where the config
+// has them, q and k are unscaled, and what the lift takes for granted is checked where a tensor is read (Unsupported).
+std::shared_ptr<const WeightSource> qwen35Source(std::shared_ptr<const WeightSource> stored, const ModelConfig& config, NormsStored norms = NormsStored::LessOne);
 
 } // namespace linnet::core

@@ -1,10 +1,8 @@
 #include "core/model/export_choices.h"
 
 #include "core/base/result.h"
-#include "core/io/head_lift.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace linnet::core {
 namespace {
@@ -22,25 +20,17 @@ std::string oddLayer(const std::vector<std::string>& kinds, bool windows = false
     return {};
 }
 
-// Softmax layers of that class norm q and k, these don't.
-ExportChoice lifted(const ModelConfig& c) {
-    const auto padded = liftedHeadDim(c.headDim);
-    char times[16];
-    std::snprintf(times, sizeof times, "%.3g", static_cast<double>(padded) / static_cast<double>(c.headDim));
-    return {"qwen3.5", Fidelity::Lifted, Fidelity::Lifted,
-            "transformers' own Qwen3_5ForCausalLM, vLLM (SGLang has no biases there); its softmax layers have QK-norm, this teacher's have none: heads of " + std::to_string(c.headDim) +
-                " become " + std::to_string(padded) + " with constants that its norm divides by, so that kept layers' KV cache and attention take x" + times};
-}
-
 ExportChoice qwen35(const ModelConfig& c, const std::vector<std::string>& kinds) {
     if (const auto odd = oddLayer(kinds); !odd.empty())
         return refused("qwen3.5", odd);
     if (c.mlpBias)
         return refused("qwen3.5", "biases of this teacher's feed-forward layers have no place there");
-    if (!c.qkNorm && std::ranges::find(kinds, "softmax") != kinds.end())
-        return lifted(c);
-    return {"qwen3.5", Fidelity::Exact, Fidelity::NormRounding, "transformers' own Qwen3_5ForCausalLM, vLLM, SGLang " +
-            std::string(!c.qkNorm ? "(no softmax layer is left that would need QK-norm)" : c.qkvBias || c.outputBias ? "(but SGLang has no biases, vLLM none for o_proj)" : "(QK-norm maps one to one)")};
+    const bool kept = std::ranges::find(kinds, "softmax") != kinds.end(), biases = kept && (c.qkvBias || c.outputBias);
+    const std::string biased = c.outputBias ? " (but SGLang has no biases, vLLM none for o_proj)" : " (but SGLang has no biases)", runtimes = "transformers' own Qwen3_5ForCausalLM, vLLM, SGLang";
+    if (kept && !c.qkNorm)
+        return {"qwen3.5", Fidelity::Lifted, Fidelity::Lifted, runtimes + (biases ? biased : "") +
+                "; its norm of q and k, which this teacher has not, is made a constant by its eps: same size and speed, but for float32 and bfloat16 only and not to be trained on"};
+    return {"qwen3.5", Fidelity::Exact, Fidelity::NormRounding, runtimes + (biases ? biased : !c.qkNorm ? " (no softmax layer is left that would need QK-norm)" : " (QK-norm maps one to one)")};
 }
 
 // llama.cpp's src/models/qwen35.cpp: its softmax layers have no o_proj bias and plain rotary positions. Its memory for both kinds of layers ends

@@ -12,7 +12,7 @@ namespace linnet::core {
 enum class Fidelity {
     Exact,
     NormRounding,   // the same function, but that 16 bits round what norm weights lose when one is taken from them
-    Lifted,         // the same function through heads of twice the size and a bias; an option, since it costs cache and time
+    Lifted,         // the same function, q and k so small that a norm of them is a constant; an option, since float16 and training can't take that
     RemoteCode,     // the same function, by the code in the folder only
     NotExpressible,
 };

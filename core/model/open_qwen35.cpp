@@ -1,7 +1,7 @@
 // transformers' Qwen3_5ForCausalLM as the teacher with converted layers that it was written from (core/io/qwen35_source.h). Ours of a teacher
 // without QK-norm carry, in config.json,
-//     "linnet_lift": {"teacher_type": "llama" | "qwen2", "head_dim": 64, "qkv_bias": false, "output_bias": false}
-// and open as that teacher: head_dim is the teacher's, the class's own head_dim is the padded one (core/io/head_lift.h).
+//     "linnet_lift": {"teacher_type": "llama" | "qwen2", "qkv_bias": false, "output_bias": false}
+// and open as that teacher (core/io/eps_lift.h).
 #include "core/torch_pch.h"
 
 #include "core/model/opened_model.h"
@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 
 struct Lift {
     std::string teacherType = "qwen3";
-    Json headDim, storedHeadDim; // the same without a lift
     bool lifted = false, qkvBias = false, outputBias = false;
 };
 
@@ -30,17 +29,12 @@ public:
     OpenedModel open() {
         const auto types = layerTypes();
         checkLinear(std::ranges::find(types, kLinear) != types.end());
-        checkRotaryPart();
         Json config = m_config;
         config["model_type"] = m_lift.teacherType;
-        config["head_dim"] = m_lift.headDim;
         for (const char* theirs : {"architectures", "layer_types"})
             config.erase(theirs);
         if (m_lift.lifted)
-            for (const char* of_class : {"attention_bias", "partial_rotary_factor"})
-                config.erase(of_class);
-        if (m_lift.lifted && config.contains("rope_parameters") && config["rope_parameters"].is_object())
-            config["rope_parameters"].erase("partial_rotary_factor");
+            config.erase("attention_bias"); // of all four projections or none
         OpenedModel opened;
         opened.files.path = m_folder;
         opened.files.config = hfConfigFromJson(config, m_file);
@@ -48,7 +42,7 @@ public:
             opened.files.config.qkvBias = m_lift.qkvBias;
             opened.files.config.outputBias = m_lift.outputBias;
         }
-        opened.files.weights = qwen35Source(openSafetensorsFolder(m_folder), opened.files.config, NormsStored::LessOne, m_lift.storedHeadDim.get<std::int64_t>());
+        opened.files.weights = qwen35Source(openSafetensorsFolder(m_folder), opened.files.config);
         opened.files.tokenizer = openTokenizerJson(tokenizerFolder(m_folder));
         opened.student = opened.files.weights;
         opened.mixer = "gated_delta_net";
@@ -71,18 +65,13 @@ private:
 
     Lift lift() const {
         Lift lift;
-        lift.headDim = lift.storedHeadDim = member("head_dim");
-        if (!lift.headDim.is_number_unsigned() || lift.headDim == 0u || lift.headDim > 4096u)
-            refuse("head_dim", lift.headDim, "a size");
         if (!m_config.contains("linnet_lift"))
             return lift;
         const Json& given = m_config["linnet_lift"];
         const auto value = [&](const char* key) { return given.is_object() && given.contains(key) ? given[key] : Json(); };
-        const Json type = value("teacher_type"), headDim = value("head_dim");
+        const Json type = value("teacher_type");
         if (type != "llama" && type != "qwen2")
             refuse("linnet_lift.teacher_type", type, {"llama", "qwen2"});
-        if (!headDim.is_number_unsigned() || headDim == 0u || headDim > lift.storedHeadDim)
-            refuse("linnet_lift.head_dim", headDim, "a size up to head_dim");
         for (const auto& [key, flag] : {std::pair("qkv_bias", &lift.qkvBias), std::pair("output_bias", &lift.outputBias)}) {
             if (!value(key).is_boolean())
                 refuse(std::string("linnet_lift.") + key, value(key), "true or false");
@@ -90,7 +79,6 @@ private:
         }
         lift.lifted = true;
         lift.teacherType = type.get<std::string>();
-        lift.headDim = headDim;
         return lift;
     }
 
@@ -112,24 +100,10 @@ private:
             if (member(heads) != member("num_attention_heads"))
                 refuse(heads, member(heads), member("num_attention_heads"));
         for (const char* size : {"linear_key_head_dim", "linear_value_head_dim"})
-            if (member(size) != m_lift.headDim)
-                refuse(size, member(size), m_lift.headDim);
+            if (member(size) != member("head_dim"))
+                refuse(size, member(size), member("head_dim"));
         if (member("linear_conv_kernel_dim") != kConvTaps)
             refuse("linear_conv_kernel_dim", member("linear_conv_kernel_dim"), kConvTaps);
-    }
-
-    // Every runtime turns the first int(head_dim factor) dims: those must be the teacher's. Without a lift hfConfigFromJson asks for all.
-    void checkRotaryPart() const {
-        if (!m_lift.lifted)
-            return;
-        const auto in = [](const Json& keys) { return keys.is_object() ? keys.value("partial_rotary_factor", Json()) : Json(); };
-        const Json outer = in(m_config), inner = in(m_config.value("rope_parameters", Json()));
-        for (const Json& part : {outer, inner}) { // transformers' own save_pretrained leaves the inner one only
-            if (part.is_null() && outer != inner)
-                continue;
-            if (!part.is_number() || static_cast<std::int64_t>(m_lift.storedHeadDim.get<double>() * part.get<double>()) != m_lift.headDim)
-                refuse("partial_rotary_factor", part, m_lift.headDim.get<double>() / m_lift.storedHeadDim.get<double>());
-        }
     }
 
     void checkTensors(const OpenedModel& opened, const std::vector<std::string>& types) const {
