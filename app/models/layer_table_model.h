@@ -26,6 +26,7 @@ public:
 
 private:
     void rebuild();
+    QString costText() const; // of the ranking's method; %1: unit
     struct Rank {
         int order = 0; // from 1, converted first
         double score = 0;
