@@ -1,9 +1,9 @@
+#include "app/guarded.h"
 #include "app/main_window.h"
 #include "app/models/settings_file.h"
 #include "app/panels/about_dialog.h"
 #include "app/window_habits.h"
 
-#include <QApplication>
 #include <QCommandLineParser>
 #include <QIcon>
 #include <QTimer>
@@ -20,7 +20,7 @@ void printVersions() {
 
 int main(int argc, char** argv) {
     QGuiApplication::setHighDpiScaleFactorRoundingPolicy(Qt::HighDpiScaleFactorRoundingPolicy::PassThrough); // 125 % is 125 %
-    QApplication application(argc, argv);
+    linnet::app::GuardedApplication application(argc, argv);
     QApplication::setOrganizationName(QStringLiteral("Linnet"));
     QApplication::setApplicationName(QStringLiteral("linnet"));
     QApplication::setApplicationDisplayName(QString());

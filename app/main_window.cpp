@@ -37,6 +37,7 @@
 #include <QLabel>
 #include <QMenuBar>
 #include <QMessageBox>
+#include <QPushButton>
 #include <QScrollArea>
 #include <QStatusBar>
 #include <QTabWidget>
@@ -85,6 +86,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     }
     connect(&m_session, &Session::jobChanged, this, &MainWindow::updateActions);
     connect(&m_session, &Session::runsChanged, this, &MainWindow::updateActions);
+    connect(&m_session, &Session::runProblemChanged, this, &MainWindow::updateActions);
     connect(&m_session, &Session::failed, this, &MainWindow::showError);
     connect(&m_session, &Session::notice, this, [this](const QString& text) { say(text); });
     connect(&m_session, &Session::teacherChanged, this, [this] {
@@ -138,12 +140,19 @@ void MainWindow::makePages() {
     addDock(QStringLiteral("logDock"), tr("Log"), new LogPanel(&m_session), Qt::BottomDockWidgetArea);
     auto* problems = new ProblemsPanel(&m_session);
     connect(problems, &ProblemsPanel::stepRequested, this, &MainWindow::showStep);
-    addDock(QStringLiteral("problemsDock"), tr("Problems"), problems, Qt::BottomDockWidgetArea);
+    auto* problemsDock = addDock(QStringLiteral("problemsDock"), tr("Problems"), problems, Qt::BottomDockWidgetArea);
+    const auto count = [problems, problemsDock] { // on its tab
+        problemsDock->setWindowTitle(problems->count() == 0 ? tr("Problems") : tr("Problems (%1)").arg(problems->count()));
+        problemsDock->toggleViewAction()->setText(tr("Problems"));
+    };
+    connect(problems, &ProblemsPanel::counted, this, count);
+    count();
     if (auto* probe = makeProbePanel(&m_session))
         new DockRoom(this, addDock(QStringLiteral("probeDock"), tr("Probe"), probe, Qt::BottomDockWidgetArea));
     inspector->offerProbe(m_docks.contains(QStringLiteral("probeDock")));
     connect(inspector, &InspectorPanel::probeRequested, this, [this] { showStep(QStringLiteral("probe")); });
     m_fold = new DockFold(this, {m_docks[QStringLiteral("inspectorDock")], m_docks[QStringLiteral("targetsDock")]}, {m_docks[QStringLiteral("projectDock")], m_docks[QStringLiteral("runDock")]});
+    connect(m_fold, &DockFold::told, this, &MainWindow::say);
     // A run marks the page on which there is something new, and leaves the person on theirs.
     connect(&m_session, &Session::stageStarted, this, [this](const QString& stage) {
         const bool draws = stage == QLatin1String("align") || stage == QLatin1String("drift") || stage == QLatin1String("distill");
@@ -234,7 +243,7 @@ void MainWindow::makeMenus() {
 
     m_view = menuBar()->addMenu(tr("&View"));
     for (int i = 0; i < m_pages->count(); ++i)
-        add(m_view, QStringLiteral("page%1").arg(i), m_pages->tabText(i), QKeySequence(tr("Ctrl+%1").arg(i + 1)), [this, i] { m_pages->setCurrentIndex(i); });
+        add(m_view, QStringLiteral("page%1").arg(i), m_pages->tabText(i), QKeySequence(tr("Ctrl+%1").arg(i + 1)), [this, i] { m_habits->showPage(i); });
     m_view->addSeparator();
     for (const char* name : {"projectDock", "runDock", "inspectorDock", "targetsDock", "logDock", "problemsDock", "probeDock"})
         if (auto* dock = m_docks.value(QString::fromLatin1(name)))
@@ -321,14 +330,17 @@ void MainWindow::updateActions() {
         m_actions[QString::fromLatin1(name)]->setEnabled(idle);
     m_recent->setEnabled(idle);
     m_actions[QStringLiteral("profile")]->setEnabled(idle && teacher);
-    m_actions[QStringLiteral("start")]->setEnabled(idle && teacher);
+    const auto& problem = m_session.runProblem();
+    m_actions[QStringLiteral("start")]->setEnabled(idle && teacher && !problem);
+    m_actions[QStringLiteral("start")]->setToolTip(problem ? QString::fromStdString(problem->message) : QString());
     m_actions[QStringLiteral("pause")]->setEnabled(state == JobState::Running || state == JobState::Paused);
     m_actions[QStringLiteral("pause")]->setText(state == JobState::Paused ? tr("Continue") : tr("P&ause"));
     const bool discards = stopMeansDiscard(m_session); // the second press
     m_actions[QStringLiteral("stop")]->setEnabled(state == JobState::Running || state == JobState::Paused || discards);
     m_actions[QStringLiteral("stop")]->setText(discards ? tr("&Discard run...") : tr("&Stop and save"));
-    const auto run = m_session.currentRun();
-    m_actions[QStringLiteral("export")]->setEnabled(idle && run && run->state == QLatin1String("done"));
+    const auto run = exportable();
+    m_actions[QStringLiteral("export")]->setEnabled(idle && run);
+    m_actions[QStringLiteral("export")]->setToolTip(run ? tr("Export the student of %1").arg(run->name) : tr("Export the student of a finished run"));
     m_actions[QStringLiteral("saveRecipe")]->setEnabled(teacher);
     if (idle) {
         if (m_strip->isRunning() || m_ended != m_session.jobTitle()) // how it ended is said once
@@ -380,10 +392,20 @@ void MainWindow::compareRecipes() {
     dialog->show(); // not modal: edits go on, and the list follows them
 }
 
+RunEntryPtr MainWindow::exportable() const { // the chosen run, else the newest finished one
+    const auto done = [](const RunEntryPtr& run) { return run && run->state == QLatin1String("done"); };
+    if (const auto chosen = m_session.currentRun(); done(chosen))
+        return chosen;
+    const auto newest = std::find_if(m_session.runs().begin(), m_session.runs().end(), done);
+    return newest == m_session.runs().end() ? nullptr : *newest;
+}
+
 void MainWindow::exportCurrent() {
-    const auto run = m_session.currentRun();
+    const auto run = exportable();
     if (!run)
         return;
+    if (run != m_session.currentRun())
+        say(tr("%1 is exported: the newest run that is finished").arg(run->name));
     auto* dialog = new ExportWizard(&m_session, run->folder, this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     dialog->open();
@@ -416,7 +438,38 @@ void MainWindow::dropEvent(QDropEvent* event) {
     m_habits->drop(event->mimeData());
 }
 
+bool MainWindow::asksBeforeClosing() { // once, while a job is at work whose stop a person would miss
+    if (m_closing || m_session.jobState() == JobState::Idle || m_session.jobState() == JobState::Stopping || m_session.isRunning(JobKind::Open) || m_session.isRunning(JobKind::Generate))
+        return false;
+    if (auto* open = findChild<QMessageBox*>(QStringLiteral("quitBox"))) {
+        open->raise();
+        return true;
+    }
+    const bool exports = m_session.isRunning(JobKind::Export);
+    auto* box = new QMessageBox(QMessageBox::Question, tr("A job is running"), m_session.jobTitle(), QMessageBox::Cancel, this);
+    box->setInformativeText(exports ? tr("Its half-written folder is removed.") : m_session.isRunning(JobKind::Profile) ? tr("What it measured so far is not kept.") : tr("What is done so far is saved; it can go on from there later."));
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->setObjectName(QStringLiteral("quitBox"));
+    auto* quit = box->addButton(exports || m_session.isRunning(JobKind::Profile) ? tr("&Stop and quit") : tr("&Stop, save and quit"), QMessageBox::AcceptRole);
+    quit->setObjectName(QStringLiteral("quitStop"));
+    box->setDefaultButton(quit);
+    connect(quit, &QPushButton::clicked, this, [this] {
+        m_closing = true;
+        connect(&m_session, &Session::jobChanged, this, [this] { // the checkpoint first
+            if (m_session.jobState() == JobState::Idle)
+                QMetaObject::invokeMethod(this, [this] { close(); }, Qt::QueuedConnection);
+        });
+        m_session.stop();
+        if (m_session.jobState() == JobState::Idle) // it ended meanwhile
+            close();
+    });
+    box->open();
+    return true;
+}
+
 void MainWindow::closeEvent(QCloseEvent* event) {
+    if (asksBeforeClosing())
+        return event->ignore();
     m_fold->unfold();
     Settings settings;
     settings.setValue(QStringLiteral("window/layout"), kLayoutVersion);

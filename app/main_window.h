@@ -44,6 +44,8 @@ private:
     void saveRecipe();
     void say(const QString& text); // in the status line, for a while
     void exportCurrent();
+    RunEntryPtr exportable() const;
+    bool asksBeforeClosing();
     void compareRecipes();
     void showError(const QString& title, const core::Error& error);
     QDockWidget* addDock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area);
@@ -54,6 +56,7 @@ private:
     QWidget *m_heads = nullptr, *m_layers = nullptr, *m_curves = nullptr, *m_evaluation = nullptr; // its pages
     widgets::ProgressStrip* m_strip = nullptr;
     QString m_ended; // how the last job ended, as the strip said it
+    bool m_closing = false;
     QLabel *m_cursor = nullptr, *m_saved = nullptr;
     QMenu *m_recent = nullptr, *m_view = nullptr, *m_open = nullptr;
     DockFold* m_fold = nullptr;

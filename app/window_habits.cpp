@@ -1,5 +1,6 @@
 #include "app/window_habits.h"
 
+#include "app/guarded.h"
 #include "app/models/open_target.h"
 #include "app/models/recipe_teacher.h"
 #include "app/models/session.h"
@@ -12,6 +13,10 @@
 #include "app/panels/hint_bar.h"
 #include "app/panels/notice_bar.h"
 #include "app/panels/shortcuts_dialog.h"
+#include "widgets/field_keys.h"
+#include "widgets/head_heat_map.h"
+#include "widgets/plot_widget.h"
+#include "widgets/wheel_guard.h"
 
 #include <QAbstractItemView>
 #include <QActionGroup>
@@ -23,6 +28,7 @@
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
+#include <QPlainTextEdit>
 #include <QPushButton>
 #include <QTabWidget>
 #include <QVBoxLayout>
@@ -37,10 +43,21 @@ QAction* add(QMenu* menu, const char* name, const QString& title, const QKeySequ
     return action;
 }
 
-QWidget* firstFocus(QWidget* panel) { // where Tab would land in it
+QWidget* mainPart(QWidget* page) { // what its keys are for: map, table, text or plot
+    const auto parts = page->findChildren<QWidget*>();
+    const auto is = [](QWidget* at) {
+        return qobject_cast<widgets::HeadHeatMap*>(at) || qobject_cast<QAbstractItemView*>(at) || qobject_cast<QPlainTextEdit*>(at) || qobject_cast<widgets::PlotWidget*>(at);
+    };
+    for (auto* part : parts)
+        if (part->isVisibleTo(page) && part->isEnabled() && (part->focusPolicy() & Qt::TabFocus) && is(part))
+            return part;
+    return nullptr;
+}
+
+QWidget* firstFocus(QWidget* panel) { // where Tab would land in it, but on what shows that it has the focus
     auto* at = panel;
     do {
-        if (at->isVisible() && at->isEnabled() && (at->focusPolicy() & Qt::TabFocus) && (at == panel || panel->isAncestorOf(at)))
+        if (at->isVisible() && at->isEnabled() && (at->focusPolicy() & Qt::TabFocus) && (at == panel || panel->isAncestorOf(at)) && !at->inherits("QScrollArea") && !at->inherits("QTabBar"))
             return at;
         at = at->nextInFocusChain();
     } while (at != panel);
@@ -59,6 +76,18 @@ WindowHabits::WindowHabits(QMainWindow* window, Session* session)
         if (m_session->teacher())
             m_notices->clear(QStringLiteral("lastModel"));
     });
+    new widgets::WheelGuard(this);
+    new widgets::FieldKeys(this);
+    if (auto* application = qobject_cast<GuardedApplication*>(QCoreApplication::instance()))
+        connect(application, &GuardedApplication::unexpected, this, &WindowHabits::tellUnexpected);
+}
+
+void WindowHabits::tellUnexpected(const QString& what) {
+    const auto told = tr("Something went wrong inside Linnet: %1. What is saved is unharmed; what you did last may have had no effect.").arg(what);
+    if (m_notices->text(QStringLiteral("unexpected")) == told)
+        return; // a drawing that fails does so in every frame
+    m_session->addLog(tr("unexpected: %1").arg(what));
+    m_notices->tell(QStringLiteral("unexpected"), told);
 }
 
 QWidget* WindowHabits::wrapPages(QTabWidget* pages) {
@@ -71,7 +100,6 @@ QWidget* WindowHabits::wrapPages(QTabWidget* pages) {
     connect(m_hints, &HintBar::helpRequested, this, &WindowHabits::showHelp);
     m_notices = new NoticeBar;
     layout->addWidget(m_notices);
-    layout->addWidget(m_hints);
     layout->addWidget(pages, 1);
     m_restore = new SessionRestore(m_session, pages, this);
     return center;
@@ -194,15 +222,27 @@ void WindowHabits::nextPanel(bool forward) {
             at = i;
     for (qsizetype step = 1; step <= count; ++step) {
         auto* panel = panels[((at + (forward ? step : -step)) % count + count) % count];
-        auto* inside = panel == m_pages ? static_cast<QWidget*>(m_pages) : static_cast<QDockWidget*>(panel)->widget();
-        if (auto* target = inside ? firstFocus(inside) : nullptr)
+        auto* inside = panel == m_pages ? m_pages->currentWidget() : static_cast<QDockWidget*>(panel)->widget();
+        auto* part = panel == m_pages ? mainPart(inside) : nullptr;
+        if (auto* target = part || !inside ? part : firstFocus(inside))
             return target->setFocus(forward ? Qt::TabFocusReason : Qt::BacktabFocusReason);
     }
+}
+
+void WindowHabits::showPage(int index) {
+    m_pages->setCurrentIndex(index);
+    if (auto* page = m_pages->currentWidget())
+        if (auto* part = mainPart(page) ? mainPart(page) : firstFocus(page))
+            part->setFocus(Qt::ShortcutFocusReason);
 }
 
 // ---- opening ----------------------------------------------------------------------------------------------------------------
 
 void WindowHabits::start(const QString& path, bool openAnything) {
+    if (SessionRestore::markOpen())
+        m_notices->tell(QStringLiteral("unclean"), SessionRestore::reopens() && openAnything && path.isEmpty()
+                                                       ? tr("Linnet was not closed properly last time. The model, its recipe as of the last edit and your selection are restored; a run that was going on stands under Runs, where Resume continues it.")
+                                                       : tr("Linnet was not closed properly last time. A recipe comes back as of its last edit when its model is opened; a run that was going on stands under Runs, where Resume continues it."));
     if (!openAnything)
         return;
     const auto last = SessionRestore::reopens() ? SessionRestore::lastModel() : QString();
@@ -342,6 +382,7 @@ void WindowHabits::commitEdits() {
 }
 
 void WindowHabits::save() {
+    SessionRestore::markClosed();
     m_restore->save();
 }
 

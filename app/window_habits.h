@@ -38,6 +38,7 @@ public:
     NoticeBar* notices() { return m_notices; }
     ShortcutMap* shortcuts() { return m_shortcuts; }
     ThemeKeeper* theme() { return m_theme; }
+    void showPage(int index); // and its keys work at once
     void save(); // before the window goes
     void commitEdits(); // what is typed in a field counts before a key of the menus acts on it
 public Q_SLOTS:
@@ -59,6 +60,7 @@ private:
     void nextPanel(bool forward);
     void askAboutForeign(const core::Recipe& recipe, const QString& what);
     void followAutosave();
+    void tellUnexpected(const QString& what);
     QMainWindow* m_window;
     Session* m_session;
     ThemeKeeper* m_theme;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <chrono>
+#include <imgui_internal.h> // ErrorCheckEndFrameRecover
 
 namespace linnet::widgets {
 namespace {
@@ -262,9 +263,19 @@ ImDrawData* ImGuiCanvas::build(const std::function<ImTextureID(int)>& texture) {
     ImGui::SetNextWindowSize(ImGui::GetIO().DisplaySize);
     constexpr auto kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoNav |
                             ImGuiWindowFlags_NoScrollWithMouse;
-    if (ImGui::Begin("canvas", nullptr, kFlags) && m_content)
-        m_content();
-    ImGui::End();
+    bool whole = true;
+    if (ImGui::Begin("canvas", nullptr, kFlags) && m_content) {
+        try {
+            m_content();
+        } catch (...) {
+            m_thrown = std::current_exception();
+            whole = false;
+        }
+    }
+    if (whole)
+        ImGui::End();
+    else
+        ImGui::ErrorCheckEndFrameRecover(nullptr); // ends what the content had begun
     ImGui::Render();
     m_texture = {};
     return ImGui::GetDrawData();

@@ -8,9 +8,11 @@
 #include <QPointF>
 #include <QSet>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <imgui.h>
 #include <map>
+#include <utility>
 
 class QKeyEvent;
 
@@ -44,6 +46,7 @@ public:
     // A frame is prepare(), then what the surface's backend wants, then build().
     void prepare(QSize size, double pixelRatio);
     ImDrawData* build(const std::function<ImTextureID(int image)>& texture);
+    std::exception_ptr takeThrown() { return std::exchange(m_thrown, nullptr); } // what the content threw in the last frame, which is whole without it
     int fontVersion() const { return m_fontVersion; } // of the glyph texture
     ImTextureID texture(int image) const { return m_texture(image); } // during a frame only
 
@@ -73,6 +76,7 @@ private:
     QFont m_font;
     QSet<char16_t> m_characters;
     QByteArray m_clipboard;
+    std::exception_ptr m_thrown;
     double m_fontRatio = 0; // 0: to be built
     int m_fontVersion = 0;
     qint64 m_lastFrameNs = 0;

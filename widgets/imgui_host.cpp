@@ -128,6 +128,8 @@ void ImGuiHost::frameDone(double ms) {
     ++m_frames;
     m_lastMs = ms;
     m_owed = std::max(0, m_owed - 1);
+    if (const auto thrown = m_canvas->takeThrown()) // not through the painting: as an event of its own, which the application guards
+        QMetaObject::invokeMethod(this, [thrown] { std::rethrow_exception(thrown); }, Qt::QueuedConnection);
     if (const auto shape = m_canvas->cursor(); cursor().shape() != shape)
         setCursor(shape);
     if (m_canvas->hasInput())

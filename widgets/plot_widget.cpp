@@ -2,18 +2,31 @@
 
 #include "widgets/plot_paint.h"
 
+#include <QAbstractScrollArea>
 #include <QSaveFile>
+#include <QScrollBar>
 #include <QSvgGenerator>
 #include <QVBoxLayout>
 #include <QWheelEvent>
 
 namespace linnet::widgets {
+namespace {
+
+bool liesInScrolled(const QWidget& widget) {
+    for (const auto* around = widget.parentWidget(); around; around = around->parentWidget())
+        if (const auto* area = qobject_cast<const QAbstractScrollArea*>(around); area && area->verticalScrollBar()->minimum() < area->verticalScrollBar()->maximum())
+            return true;
+    return false;
+}
+
+} // namespace
 
 PlotWidget::PlotWidget(QWidget* parent) : ExportWidget(parent), m_plot(new QCustomPlot(this)) {
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->addWidget(m_plot);
     m_plot->setContextMenuPolicy(Qt::NoContextMenu); // ours, by propagation
+    m_plot->setAttribute(Qt::WA_NoMousePropagation, false); // it lets no wheel through otherwise, whatever the filter says
     m_plot->installEventFilter(this);
     m_plot->setPlottingHint(QCP::phImmediateRefresh, false);
     m_plot->setMinimumSize(0, 0);
@@ -30,8 +43,9 @@ PlotWidget::PlotWidget(QWidget* parent) : ExportWidget(parent), m_plot(new QCust
 }
 
 bool PlotWidget::eventFilter(QObject* watched, QEvent* event) {
-    // QCustomPlot keeps every turn of the wheel. Where it does nothing with it, the panel around it scrolls.
-    if (watched == m_plot && event->type() == QEvent::Wheel && !(m_plot->interactions() & QCP::iRangeZoom)) {
+    // QCustomPlot keeps every turn of the wheel. Where it does nothing with it, or a panel around it has something to scroll, that one gets it.
+    if (watched == m_plot && event->type() == QEvent::Wheel &&
+        (!(m_plot->interactions() & QCP::iRangeZoom) || (!(static_cast<QWheelEvent*>(event)->modifiers() & Qt::ControlModifier) && liesInScrolled(*this)))) {
         event->ignore();
         return true;
     }

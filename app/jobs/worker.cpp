@@ -118,10 +118,14 @@ void Worker::loop() {
             steering = control(isBeside(job.kind)); // under the lock: a stop from here on is heard
         }
         auto result = executeOrFail(job, steering);
-        if (!isBeside(job.kind) && !m_lost) // what the job left: other programs want it too
-            core::releaseDeviceMemory();
-        if (!m_lost)
-            measureMemory();
+        const auto tidied = core::guarded([&] {
+            if (!isBeside(job.kind) && !m_lost) // what the job left: other programs want it too
+                core::releaseDeviceMemory();
+            if (!m_lost)
+                measureMemory();
+        });
+        if (!tidied && !result.error)
+            result.error = tidied.error();
         const std::lock_guard lock(m_mutex);
         m_mail.results.push_back(std::move(result));
         m_busy = false;
@@ -210,14 +214,13 @@ JobResult Worker::executeOrFail(const Job& job, const core::Control& steering) {
     else if (m_lost) // what was asked for before the window heard of it
         injected = m_lost;
     JobResult result;
-    if (injected) {
-        result.kind = job.kind;
-        result.tag = job.tag;
-        result.path = job.path;
+    result.kind = job.kind;
+    result.tag = job.tag;
+    result.path = job.path;
+    if (injected)
         result.error = injected;
-    } else {
-        result = execute(job, steering);
-    }
+    else if (const auto done = core::guarded([&] { result = execute(job, steering); }); !done) // core's doors are guarded; this one is for what lies between them
+        result.error = done.error();
     // CUDA's errors stick: after one, every call of this process fails, also those that would read the teacher's weights
     if (result.error && result.error->message.find("CUDA error") != std::string::npos) {
         result.deviceLost = true;

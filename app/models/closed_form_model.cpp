@@ -1,11 +1,11 @@
 #include "app/models/closed_form_model.h"
 
+#include "app/guarded.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/result.h"
 
 #include <QCoreApplication>
-#include <QThreadPool>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -98,7 +98,7 @@ void ClosedFormModel::reload() {
     if (m_folder.isEmpty())
         return;
     const int number = ++*m_request;
-    QThreadPool::globalInstance()->start([this, latest = std::weak_ptr<int>(m_request), number, folder = std::filesystem::path(m_folder.toStdString())] {
+    inBackground([this, latest = std::weak_ptr<int>(m_request), number, folder = std::filesystem::path(m_folder.toStdString())] {
         auto fits = std::make_shared<LayerFits>(readClosedForm(folder));
         QMetaObject::invokeMethod(QCoreApplication::instance(), [this, latest, number, fits] { // in the window's thread, where this lives
             if (const auto still = latest.lock(); still && *still == number)

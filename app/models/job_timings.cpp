@@ -130,8 +130,11 @@ std::vector<TimingTable> jobTimings(Session& session) {
 
 QStringList deviceFacts(const QString& device) {
     QStringList facts;
-    for (const auto& [key, value] : core::diagnose(device.toStdString()))
-        facts << QStringLiteral("%1: %2").arg(QString::fromStdString(key), QString::fromStdString(value));
+    const auto machine = core::guarded([] { return core::diagnose("auto"); });
+    if (!machine)
+        return {QString::fromStdString(machine.error().message)};
+    for (const auto& [key, value] : *machine)
+        facts << QStringLiteral("%1: %2").arg(QString::fromStdString(key), key == "device" && !device.isEmpty() ? device : QString::fromStdString(value));
     return facts;
 }
 

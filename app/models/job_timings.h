@@ -29,7 +29,8 @@ struct TimingTable {
 
 // The current run with its stages and evaluations; the last generation. Cheap: reads what the session holds.
 std::vector<TimingTable> jobTimings(Session& session);
-// "device: cpu, ...": asks LibTorch, so once is enough.
+// "device: cpu, 2 threads", "cuda: ...", ...: asks LibTorch and the driver, which may take a second. `device` as ModelInfo describes the opened
+// teacher's, "" = none: the one that it would take.
 QStringList deviceFacts(const QString& device);
 
 } // namespace linnet::app

@@ -1,7 +1,9 @@
 #include "app/models/measure_cost.h"
 
+#include "app/guarded.h"
+#include "core/convert/run_selection.h"
+
 #include <QCoreApplication>
-#include <QThreadPool>
 #include <cmath>
 
 namespace linnet::app {

@@ -38,14 +38,14 @@ void PatternThread::loop() {
         QElapsedTimer clock;
         clock.start();
         PatternResult result{request.number, nullptr, nullptr, 0};
-        const auto student = core::guarded([&] { return core::recurrencePattern(*request.view, request.sliders); });
-        if (student) { // else an allocation failed: the pattern stays as it was
-            auto difference = core::rowShares(*student, request.view->length);
+        (void)core::guarded([&] { // where an allocation fails the pattern stays as it was
+            auto student = core::recurrencePattern(*request.view, request.sliders);
+            auto difference = core::rowShares(student, request.view->length);
             for (std::size_t i = 0; i < difference.size(); ++i)
                 difference[i] -= request.view->teacher[i];
-            result.student = std::make_shared<const std::vector<float>>(*student);
             result.difference = std::make_shared<const std::vector<float>>(std::move(difference));
-        }
+            result.student = std::make_shared<const std::vector<float>>(std::move(student));
+        });
         result.milliseconds = double(clock.nsecsElapsed()) * 1e-6;
         QMetaObject::invokeMethod(this, [this, result] { Q_EMIT done(result); }, Qt::QueuedConnection);
     }

@@ -131,7 +131,8 @@ QString RunText::detail(const RunEntry& run, int place, bool held) {
         return text + QLatin1Char('.');
     }
     if (s == QLatin1String("failed"))
-        return tr("Failed%1. Resume tries again from the last checkpoint.").arg(run.failure.isEmpty() ? QString() : QStringLiteral(": ") + run.failure);
+        return (run.saved ? tr("Failed%1 Resume tries again from the last checkpoint.") : tr("Failed%1 Nothing of it was saved: put that right and run again."))
+            .arg(run.failure.isEmpty() ? QStringLiteral(".") : QStringLiteral(": ") + run.failure + (run.failure.endsWith(QLatin1Char('.')) ? QString() : QStringLiteral(".")));
     if (s == QLatin1String("stopped") && run.disk.ending == core::RunEnding::Unknown && !run.disk.stage.empty())
         return where.isEmpty() ? tr("Ended without a word in %1 (killed?). Resume goes on from the last checkpoint.").arg(stage(run.disk.stage))
                                : tr("Ended without a word at %1 (killed?). Resume goes on from the last checkpoint%2.")

@@ -29,7 +29,8 @@ struct RunEntry {
     bool toDiscard = false;             // removed once its job has ended
     bool hasBegun() const { return state != QLatin1String("queued"); }
     bool isOurs() const; // its job runs in this window
-    bool canResume() const { return state == QLatin1String("stopped") || state == QLatin1String("failed"); }
+    bool saved = true;                  // a failed run: there is something on disk to go on from
+    bool canResume() const { return state == QLatin1String("stopped") || (state == QLatin1String("failed") && saved); }
 };
 using RunEntryPtr = std::shared_ptr<RunEntry>;
 

@@ -1,5 +1,6 @@
 #include "app/models/run_library.h"
 
+#include "app/guarded.h"
 #include "app/models/settings.h"
 
 #include <QCoreApplication>
@@ -7,7 +8,6 @@
 #include <QDir>
 #include <QFileInfo>
 #include <QStandardPaths>
-#include <QThreadPool>
 #include <algorithm>
 #include <array>
 
@@ -92,6 +92,7 @@ RunEntryPtr RunLibrary::entryFor(const QString& folder) {
         keep();
     }
     run->look = remembered.look;
+    run->shown = remembered.shown;
     run->name = remembered.name.isEmpty() ? QFileInfo(path).fileName() : remembered.name;
     m_runs.append(run);
     sort();
@@ -285,7 +286,8 @@ void RunLibrary::setShown(const QString& folder, bool shown) {
     const auto run = find(folder);
     if (!run || run->shown == shown)
         return;
-    run->shown = shown;
+    run->shown = m_memory.runs[run->folder].shown = shown;
+    keep();
     if (shown && !run->metricsWhole)
         lookNow();
     Q_EMIT changed();
@@ -354,7 +356,7 @@ void RunLibrary::forget(const RunEntryPtr& run) {
 }
 
 void RunLibrary::removeFolder(const QString& folder) { // gigabytes take a while
-    QThreadPool::globalInstance()->start([folder, this, alive = std::weak_ptr<int>(m_alive)] {
+    inBackground([folder, this, alive = std::weak_ptr<int>(m_alive)] {
         const bool done = QDir(folder).removeRecursively();
         QMetaObject::invokeMethod(QCoreApplication::instance(), [=, this] {
             if (alive.expired())

@@ -76,6 +76,7 @@ Q_SIGNALS:
 private:
     struct Look;   // at folders, done in the background
     struct Seen;
+    static bool hasCheckpoint(const QString& folder); // anything that a resumed run would not do again
     RunEntryPtr entryFor(const QString& folder);
     void start(const RunEntryPtr& run);
     void setState(const RunEntryPtr& run, const QString& state);

@@ -1,11 +1,12 @@
 // Looking at run folders in the background: what is new, who executes them, and their metrics as they grow.
 #include "app/models/run_library.h"
 
+#include "app/guarded.h"
+
 #include <QCoreApplication>
 #include <QDateTime>
 #include <QDir>
 #include <QFileInfo>
-#include <QThreadPool>
 #include <algorithm>
 
 namespace linnet::app {
@@ -34,7 +35,7 @@ struct RunLibrary::Look {
 
 struct RunLibrary::Seen {
     QString folder, stamp;
-    bool changed = false, missing = false;
+    bool changed = false, missing = false, saved = true;
     core::RunOnDisk disk;
     std::optional<core::Report> report;
     std::optional<core::Recipe> recipe;
@@ -42,6 +43,10 @@ struct RunLibrary::Seen {
     bool followed = false;
     static Seen look(const Look& look);
 };
+
+bool RunLibrary::hasCheckpoint(const QString& folder) {
+    return !QDir(folder + QStringLiteral("/checkpoints")).isEmpty(QDir::AllEntries | QDir::NoDotAndDotDot);
+}
 
 RunLibrary::Seen RunLibrary::Seen::look(const Look& look) {
     Seen seen;
@@ -52,6 +57,7 @@ RunLibrary::Seen RunLibrary::Seen::look(const Look& look) {
     seen.changed = seen.stamp != look.stamp && !look.ours && !seen.missing;
     if (seen.changed) {
         seen.disk = core::lookAtRun(path);
+        seen.saved = hasCheckpoint(look.folder);
         if (auto report = core::readReport(path); report && seen.disk.finished)
             seen.report = std::move(*report);
     }
@@ -85,17 +91,17 @@ void RunLibrary::lookNow() {
         }
         known.push_back(std::move(look));
     }
-    QThreadPool::globalInstance()->start([this, known = std::move(known), added = m_memory.added, root = runsFolder(), alive = std::weak_ptr<int>(m_alive)] {
+    inBackground([this, known = std::move(known), added = m_memory.added, root = runsFolder(), alive = std::weak_ptr<int>(m_alive)] {
         auto seen = std::make_shared<std::vector<Seen>>();
         for (const auto& look : known)
-            seen->push_back(Seen::look(look));
+            (void)core::guarded([&] { seen->push_back(Seen::look(look)); }); // one folder that can't be looked at leaves the others
         QStringList folders = added;
         for (const auto& entry : QDir(root).entryInfoList(QDir::Dirs | QDir::NoDotAndDotDot, QDir::Name | QDir::Reversed).mid(0, kMaxRuns))
             folders.append(entry.absoluteFilePath());
         for (const auto& folder : folders) {
             const auto here = [&](const auto& look) { return look.folder == folder; };
             if (std::none_of(known.begin(), known.end(), here) && QFileInfo::exists(folder + QStringLiteral("/state.json"))) // an export holds a recipe too
-                seen->push_back(Seen::look({folder, {}, true, false, nullptr}));
+                (void)core::guarded([&] { seen->push_back(Seen::look({folder, {}, true, false, nullptr})); });
         }
         QMetaObject::invokeMethod(QCoreApplication::instance(), [this, seen, alive] { // in the window's thread, where this lives
             if (!alive.expired())
@@ -142,6 +148,7 @@ bool RunLibrary::takeOne(const RunEntryPtr& run, const Seen& seen) { // true: so
         m_stamps[run->folder] = seen.stamp;
         const auto before = run->state;
         run->disk = seen.disk;
+        run->saved = seen.saved;
         run->report = seen.report;
         const auto& evaluation = seen.report ? seen.report->evaluation : seen.disk.evaluation;
         const bool measured = evaluation.size() != run->evaluation.size();

@@ -1,6 +1,8 @@
 // What the library hears of the job that runs here: states, metrics, its end.
 #include "app/models/run_library.h"
 
+#include "app/models/error_text.h"
+
 #include <utility>
 
 namespace linnet::app {
@@ -59,7 +61,8 @@ void RunLibrary::jobEnded(const JobResult& result) {
         for (const auto& stage : result.report->stages)
             run->disk.seconds += stage.seconds;
     } else if (result.error && !stopped) {
-        run->failure = QString::fromStdString(result.error->message);
+        run->failure = errorText(*result.error).message;
+        run->saved = hasCheckpoint(run->folder);
     }
     m_held = m_held || stopped; // who stops wants the device back
     m_stamps.remove(run->folder);

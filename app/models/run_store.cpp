@@ -22,7 +22,7 @@ RunMemory readRunMemory(const QString& path) {
                 (void)core::guarded([&] { take(entry); });
     };
     each("runs", [&](const core::Json& entry) {
-        memory.runs[text(entry.at("folder"))] = {QString::fromStdString(entry.value("name", std::string())), entry.value("look", -1)};
+        memory.runs[text(entry.at("folder"))] = {QString::fromStdString(entry.value("name", std::string())), entry.value("look", -1), entry.value("shown", false)};
     });
     each("queue", [&](const core::Json& entry) { memory.queue.append({text(entry.at("folder")), core::recipeFromJson(entry.at("recipe"), path.toStdString())}); });
     each("added", [&](const core::Json& entry) { memory.added.append(text(entry)); });
@@ -33,7 +33,7 @@ RunMemory readRunMemory(const QString& path) {
 std::string runMemoryText(const RunMemory& memory) {
     core::Json runs = core::Json::array(), queue = core::Json::array(), added = core::Json::array();
     for (auto run = memory.runs.begin(); run != memory.runs.end(); ++run)
-        runs.push_back({{"folder", run.key().toStdString()}, {"name", run->name.toStdString()}, {"look", run->look}});
+        runs.push_back({{"folder", run.key().toStdString()}, {"name", run->name.toStdString()}, {"look", run->look}, {"shown", run->shown}});
     for (const auto& waiting : memory.queue)
         queue.push_back({{"folder", waiting.folder.toStdString()}, {"recipe", core::Json::parse(core::recipeToText(waiting.recipe))}});
     for (const auto& folder : memory.added)

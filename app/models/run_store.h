@@ -14,6 +14,7 @@ struct RunMemory {
     struct Run {
         QString name;  // "": that of its folder
         int look = -1; // -1: none yet
+        bool shown = false; // ticked: drawn in Curves
     };
     struct Waiting {
         QString folder;

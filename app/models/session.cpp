@@ -1,7 +1,11 @@
 #include "app/models/session.h"
 
+#include "app/guarded.h"
 #include "app/models/recents.h"
 #include "app/models/recipe_teacher.h"
+#include "app/models/run_results.h"
+#include "app/models/settings.h"
+#include "app/models/text_choice.h"
 #include "core/base/json.h"
 #include "core/convert/run_selection.h"
 #include "core/model/diagnose.h"
@@ -11,25 +15,26 @@
 #include <QFileInfo>
 #include <QPointer>
 #include <QStandardPaths>
-#include <QThreadPool>
 
 namespace linnet::app {
 namespace {
 
 constexpr int kDrainMs = 33, kFitMs = 5000;
+constexpr int kShortMs = 2000, kLongMs = 10'000; // of a stage, before the time that is left is told
+constexpr double kEnough = 0.05;                 // of a stage: its pace is known
 constexpr std::int64_t kProfileWindows = 16; // on the CPU: enough for a picture in a minute
 constexpr qsizetype kMaxLog = 5000;
+const QString kLastText = QStringLiteral("text/last"); // that a job could read
 
 QString text(const std::filesystem::path& path) {
     return QString::fromStdString(path.string());
 }
 
-QString remaining(double seconds) {
+QString remaining(double seconds, bool ofStage) { // a run has several stages, and knows of the one that it is in
     if (seconds < 1.5)
-        return Session::tr("almost done");
-    if (seconds < 90)
-        return Session::tr("about %1 s left").arg(std::lround(seconds));
-    return Session::tr("about %1 min left").arg(std::lround(seconds / 60));
+        return ofStage ? Session::tr("this stage is almost done") : Session::tr("almost done");
+    const auto time = seconds < 90 ? Session::tr("about %1 s").arg(std::lround(seconds)) : Session::tr("about %1 min").arg(std::lround(seconds / 60));
+    return (ofStage ? Session::tr("%1 left of this stage") : Session::tr("%1 left")).arg(time);
 }
 
 } // namespace
@@ -42,6 +47,8 @@ Session::Session(QObject* parent) : QObject(parent) {
         if (m_profile)
             m_automatic = core::automaticTargets(*m_profile, m_recipe.recipe().preset);
     });
+    connect(&m_recipe, &RecipeModel::changed, this, &Session::lookForRunProblem);
+    connect(this, &Session::teacherChanged, this, &Session::lookForRunProblem);
     m_fitTimer.setSingleShot(true);
     m_fitTimer.setInterval(kFitMs);
     connect(&m_fitTimer, &QTimer::timeout, &m_closedForm, &ClosedFormModel::reload);
@@ -118,7 +125,8 @@ void Session::submit(Job job, const QString& title) {
     const auto tag = m_worker.submit(std::move(job));
     if (m_jobKind == JobKind::Open)
         m_openTag = tag;
-    m_jobTitle = title;
+    m_jobTitle = m_jobWhat = title;
+    m_jobAsked = std::chrono::steady_clock::now();
     m_fraction = -1;
     m_eta.clear();
     m_etaStage.clear();
@@ -235,11 +243,27 @@ std::uint64_t Session::submitProbe(Job job) { // beside the jobs that a person s
     return m_teacher && m_state == JobState::Idle ? m_worker.submit(std::move(job)) : 0;
 }
 
+void Session::lookForRunProblem() {
+    std::optional<core::Error> problem;
+    if (m_teacher) {
+        if (const auto problems = m_recipe.problems(); !problems.empty())
+            problem = problems.front();
+        else if (const auto look = lookAtText(m_recipe.recipe()); !look.problem.isEmpty())
+            problem = core::Error{core::ErrorCode::NotFound, look.problem.toStdString(), {{"key", "data.text"}}};
+    }
+    const auto said = [](const auto& error) { return error ? error->message : std::string(); };
+    const bool news = said(problem) != said(m_runProblem);
+    m_runProblem = std::move(problem);
+    if (news)
+        Q_EMIT runProblemChanged();
+}
+
 void Session::startRun() {
     if (!m_teacher || m_state != JobState::Idle)
         return;
-    if (const auto problems = m_recipe.problems(); !problems.empty()) {
-        Q_EMIT failed(tr("The recipe has a problem"), problems.front());
+    lookForRunProblem(); // a text may have come or gone
+    if (m_runProblem) {
+        Q_EMIT failed(tr("The recipe has a problem"), *m_runProblem);
         return;
     }
     m_library.runNow(m_library.enqueue(m_recipe.recipe()));
@@ -315,10 +339,11 @@ void Session::showProgress(const core::Progress& progress) {
         m_eta.clear();
     }
     m_jobTitle = QString::fromStdString(progress.stage) + (progress.detail.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(progress.detail));
-    m_fraction = progress.total > 0 ? std::clamp(progress.done / progress.total, 0.0, 1.0) : -1;
+    m_fraction = progress.total > 0 && progress.done > 0 ? std::clamp(progress.done / progress.total, 0.0, 1.0) : -1; // the first step may take a while: busy, not 0 %
     const double seconds = std::chrono::duration<double>(now - m_jobBegin).count();
-    if (seconds > 2 && progress.done > m_etaFrom && progress.total > 0)
-        m_eta = remaining((progress.total - progress.done) * seconds / (progress.done - m_etaFrom));
+    const double part = progress.total > 0 ? (progress.done - m_etaFrom) / progress.total : 0;
+    if (part > 0 && seconds > (part < kEnough ? kLongMs : kShortMs) * 1e-3) // from its first steps alone it would be a guess
+        m_eta = remaining((progress.total - progress.done) * seconds / (progress.done - m_etaFrom), isRunJob());
     if (isRunJob())
         m_library.jobProgress(RunText::stage(progress.stage) + (progress.detail.empty() ? QString() : QStringLiteral(", ") + QString::fromStdString(progress.detail)), m_fraction);
     Q_EMIT jobChanged();
@@ -413,8 +438,18 @@ void Session::finish(const JobResult& result) {
     } else if (result.error) {
         addLog(tr("failed: %1").arg(QString::fromStdString(result.error->message)));
         Q_EMIT failed(title, *result.error);
+    } else {
+        logFinished(result);
     }
     m_library.startNext();
+}
+
+void Session::logFinished(const JobResult& result) {
+    const auto took = RunText::duration(std::chrono::duration<double>(std::chrono::steady_clock::now() - m_jobAsked).count());
+    addLog(tr("finished in %1: %2").arg(took, m_jobWhat));
+    const bool readText = result.kind == JobKind::Profile || result.kind == JobKind::Select || result.kind == JobKind::Convert;
+    if (const auto& text = m_recipe.recipe().dataText; readText && !text.empty() && !text.front().starts_with("self:"))
+        Settings().setValue(kLastText, textToShow(text));
 }
 
 void Session::leaveDevice(const core::Error& error) {
@@ -484,6 +519,12 @@ void Session::loadStartingRecipe() { // of last time, else the default one
     recipe.keep = startingRule();
     recipe.teacherSource = m_teacher->path.string();
     recipe.teacherHash = m_teacher->hash;
+    if (const auto last = textFromTyped(Settings().value(kLastText).toString()); !last.empty()) {
+        auto with = recipe;
+        with.dataText = last;
+        if (lookAtText(with).problem.isEmpty())
+            recipe = with;
+    }
     m_recipe.load(recipe);
     if (!saved)
         Q_EMIT failed(tr("The autosaved recipe is damaged"), saved.error());
@@ -515,7 +556,7 @@ void Session::openRun(const QString& folder) {
     const auto run = m_library.open(folder);
     if (run->report && run->report->selection && run->recipe)
         return adoptRanking(*run->report->selection, {run->recipe->never, run->recipe->always});
-    QThreadPool::globalInstance()->start([session = QPointer(this), folder = run->folder] { // it may have been measured before the run
+    inBackground([session = QPointer(this), folder = run->folder] { // it may have been measured before the run
         auto found = std::make_shared<std::optional<core::RunSelection>>(core::selectionOfRun(folder.toStdString(), core::cacheFolder() / "banks"));
         QMetaObject::invokeMethod(QCoreApplication::instance(), [session, folder, found] {
             if (session)

@@ -59,11 +59,13 @@ public:
     double jobFraction() const { return m_fraction; } // 0..1, -1 = unknown
     QString jobEta() const { return m_eta; }          // "about 2 min left", ""
     QStringList logLines() const { return m_log; }
+    void addLog(const QString& line);
     void adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::Profile> profile); // as if opened and profiled
     void adoptRanking(const core::Selection& ranking, const Pins& pins); // as if measured
     void adoptRun(const RunEntry& run);                                  // as if it had just run
     QString runsFolder() const { return m_library.runsFolder(); }
     QStringList recentModels() const;
+    const std::optional<core::Error>& runProblem() const { return m_runProblem; } // why no run of this recipe can start; nullopt: it can, or no teacher is open
     core::KeepRule startingRule() const; // of the opened teacher, where nothing was chosen yet
     void failNextJob(const core::Error& error) { m_worker.failNext(error); } // as if the device had
 
@@ -85,6 +87,7 @@ public Q_SLOTS:
 
 Q_SIGNALS:
     void teacherChanged();
+    void runProblemChanged();
     void profileChanged();
     void memoryChanged();
     void jobChanged();      // state, title, fraction, eta
@@ -101,9 +104,11 @@ Q_SIGNALS:
 
 private:
     void drain();
+    void lookForRunProblem();
     void finish(const JobResult& result);
     void finishOpen(const JobResult& result);
     void loadStartingRecipe();
+    void logFinished(const JobResult& result);
     void leaveDevice(const core::Error& error); // the GPU is gone for this process: on with the CPU
     void finishRun(const JobResult& result);
     void finishSelection(const JobResult& result);
@@ -114,7 +119,6 @@ private:
     void setState(JobState state);
     void submit(Job job, const QString& title);
     void showProgress(const core::Progress& progress);
-    void addLog(const QString& line);
     void setProfile(std::shared_ptr<const core::Profile> profile);
     void openRun(const QString& folder);
     void forgetTeacher();
@@ -140,7 +144,8 @@ private:
     GenerateModel m_generation{[this](Job job, const QString& title) { return m_teacher && m_state == JobState::Idle && (submit(std::move(job), title), true); }};
     JobState m_state = JobState::Idle;
     JobKind m_jobKind = JobKind::Open; // of the running job, or of the last one
-    QString m_jobTitle, m_eta;
+    std::optional<core::Error> m_runProblem;
+    QString m_jobTitle, m_jobWhat, m_eta; // m_jobWhat: as it was asked for
     double m_fraction = -1;
     QStringList m_log;
     std::uint64_t m_openTag = 0, m_knownProfile = 0;
@@ -148,7 +153,7 @@ private:
     QTimer m_fitTimer; // reads what the closed form of the running conversion has found so far
     QString m_pendingRun; // a run folder whose teacher is being opened
     std::optional<std::pair<core::Recipe, QString>> m_pendingRecipe; // likewise: recipe and name of the step
-    std::chrono::steady_clock::time_point m_jobBegin;
+    std::chrono::steady_clock::time_point m_jobBegin, m_jobAsked; // of the stage; of the job
     std::string m_etaStage;
     double m_etaFrom = 0;
 };

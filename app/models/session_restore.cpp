@@ -3,7 +3,10 @@
 #include "app/models/session.h"
 #include "app/models/settings.h"
 
+#include <QCoreApplication>
+#include <QFile>
 #include <QFileInfo>
+#include <QSysInfo>
 #include <QTabWidget>
 
 namespace linnet::app {
@@ -20,6 +23,10 @@ HeadId headOf(const QString& text) { // invalid where it is no head
     bool layer = false, head = false;
     const HeadId id{parts.value(0).toInt(&layer), parts.value(1).toInt(&head)};
     return parts.size() == 2 && layer && head ? id : HeadId{};
+}
+
+QString openKey(qint64 process) { // a home may be shared by machines
+    return QStringLiteral("open/%1/%2").arg(QSysInfo::machineHostName().replace(QLatin1Char('/'), QLatin1Char('_'))).arg(process);
 }
 
 } // namespace
@@ -55,6 +62,28 @@ void SessionRestore::setReopens(bool reopen) {
 
 QString SessionRestore::lastModel() {
     return Settings().value(QStringLiteral("session/model")).toString();
+}
+
+bool SessionRestore::markOpen() {
+    bool broken = false;
+    const auto mine = openKey(QCoreApplication::applicationPid()), group = openKey(0).chopped(1);
+    for (const auto& key : Settings().keys()) {
+        if (!key.startsWith(group) || key == mine)
+            continue;
+        QFile program(QStringLiteral("/proc/%1/comm").arg(key.mid(group.size())));
+        if (program.open(QIODevice::ReadOnly) && QString::fromLocal8Bit(program.readAll()).trimmed() == Settings().value(key).toString())
+            continue; // another window, open now
+        broken = true;
+        Settings().remove(key);
+    }
+    QFile program(QStringLiteral("/proc/self/comm"));
+    if (program.open(QIODevice::ReadOnly))
+        Settings().setValue(mine, QString::fromLocal8Bit(program.readAll()).trimmed());
+    return broken;
+}
+
+void SessionRestore::markClosed() {
+    Settings().remove(openKey(QCoreApplication::applicationPid()));
 }
 
 void SessionRestore::save() {

@@ -18,6 +18,9 @@ public:
     static bool reopens();              // the teacher of last time at start; default yes
     static void setReopens(bool reopen);
     static QString lastModel();         // its path, empty: none
+    // This process has a window, from markOpen() to markClosed(). markOpen() says whether one of last time ended without the latter.
+    static bool markOpen();
+    static void markClosed();
     void save();
 
 private:

@@ -1,5 +1,6 @@
 #include "app/panels/about_dialog.h"
 
+#include "app/guarded.h"
 #include "core/base/result.h"
 #include "core/model/diagnose.h"
 #include "widgets/versions.h"
@@ -15,7 +16,6 @@
 #include <QPushButton>
 #include <QSysInfo>
 #include <QTableWidget>
-#include <QThreadPool>
 #include <QVBoxLayout>
 
 #ifndef LINNET_COMMIT
@@ -67,7 +67,7 @@ AboutDialog::AboutDialog(QWidget* parent) : QDialog(parent), m_table(new QTableW
     layout->addWidget(buttons);
     connect(copy, &QPushButton::clicked, this, [this] { QGuiApplication::clipboard()->setText(text()); });
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-    QThreadPool::globalInstance()->start([self = QPointer(this)] { // a driver may take a second to answer
+    inBackground([self = QPointer(this)] { // a driver may take a second to answer
         auto facts = core::guarded([] { return core::diagnose("auto"); });
         QMetaObject::invokeMethod(qApp, [self, facts = std::move(facts)] {
             if (!self)

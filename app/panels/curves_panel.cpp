@@ -1,5 +1,6 @@
 #include "app/panels/curves_panel.h"
 
+#include "app/guarded.h"
 #include "app/models/session.h"
 #include "widgets/color_range.h"
 #include "widgets/curve_plot.h"
@@ -17,7 +18,6 @@
 #include <QSlider>
 #include <QSplitter>
 #include <QTableWidget>
-#include <QThreadPool>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <cmath>
@@ -158,7 +158,7 @@ void CurvesPanel::askFits(DrawnRun& run) { // of the current run the session kno
         run.fits = m_session->closedForm()->layers();
     if (!run.fits.empty() || std::exchange(run.fitsAsked, true))
         return;
-    QThreadPool::globalInstance()->start([panel = QPointer(this), folder = run.entry->folder] {
+    inBackground([panel = QPointer(this), folder = run.entry->folder] {
         auto fits = std::make_shared<LayerFits>(readClosedForm(folder.toStdString()));
         QMetaObject::invokeMethod(QCoreApplication::instance(), [panel, folder, fits] {
             if (!panel || fits->empty() || !panel->m_runs.contains(folder))
@@ -176,7 +176,7 @@ void CurvesPanel::askSaves(DrawnRun& run) {
         return;
     run.savesAsked = m_clock.elapsed();
     run.savesWhole = !goesOn;
-    QThreadPool::globalInstance()->start([panel = QPointer(this), folder = run.entry->folder] {
+    inBackground([panel = QPointer(this), folder = run.entry->folder] {
         auto saves = std::make_shared<std::vector<core::SavePoint>>(core::readSavePoints(folder.toStdString()));
         QMetaObject::invokeMethod(QCoreApplication::instance(), [panel, folder, saves] {
             if (!panel || !panel->m_runs.contains(folder) || panel->m_runs[folder]->saves.size() == saves->size())

@@ -1,5 +1,6 @@
 #include "app/panels/export_wizard.h"
 
+#include "app/guarded.h"
 #include "app/models/session.h"
 #include "app/panels/command_menu.h"
 #include "app/panels/export_pages.h"
@@ -8,7 +9,6 @@
 #include <QDir>
 #include <QFileInfo>
 #include <QPointer>
-#include <QThreadPool>
 
 namespace linnet::app {
 
@@ -51,7 +51,7 @@ void ExportWizard::setRun(const QString& run) {
     m_plan.student.reset();
     m_written = false;
     // headers only, but a large tokenizer takes longer than the window may stand still
-    QThreadPool::globalInstance()->start([wizard = QPointer(this), run] {
+    inBackground([wizard = QPointer(this), run] {
         auto info = core::readModelInfo(run.toStdString());
         QMetaObject::invokeMethod(qApp, [wizard, run, info = std::move(info)] {
             if (wizard)

@@ -6,8 +6,10 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QStackedWidget>
 #include <QTabWidget>
 #include <QToolButton>
+#include <algorithm>
 
 namespace linnet::app {
 namespace {
@@ -17,7 +19,7 @@ QString hintOf(const QString& page) {
         {"headsPage", HintBar::tr("One cell is one head. Profile measures them; click a cell to see how the head attends, tick a layer at the left edge to convert it.")},
         {"layersPage", HintBar::tr("Choose how many layers stay softmax. Measure ranks them on your text; the curve shows what each further layer costs.")},
         {"runsPage", HintBar::tr("Every run keeps its recipe, its numbers and a colour. Select two to see what differs, or take one as the baseline.")},
-        {"curvesPanel", HintBar::tr("A run draws here while it goes: the median of its layers in a band from 10 to 90 %. Wheel zooms, a double click shows all.")},
+        {"curvesPanel", HintBar::tr("A run draws here while it goes: the median of its layers in a band from 10 to 90 %. Wheel zooms (with Ctrl where the page scrolls), a double click shows all.")},
         {"evaluationPanel", HintBar::tr("The student beside its teacher, on text that no stage has seen. A dash is not measured; ± is the standard error.")},
         {"generatePage", HintBar::tr("Type a prompt: teacher and student go on from it side by side, and the place where they part is marked.")},
     };
@@ -33,7 +35,7 @@ QString keyOf(const QString& page) {
 
 } // namespace
 
-HintBar::HintBar(QTabWidget* pages, QWidget* parent) : QFrame(parent), m_pages(pages), m_text(new QLabel), m_more(new QToolButton), m_close(new QToolButton) {
+HintBar::HintBar(QTabWidget* pages) : m_pages(pages), m_stack(pages->findChild<QStackedWidget*>(QStringLiteral("qt_tabwidget_stackedwidget"))), m_text(new QLabel), m_more(new QToolButton), m_close(new QToolButton) {
     setObjectName(QStringLiteral("hintBar"));
     setAccessibleName(tr("Hint"));
     setFrameShape(QFrame::NoFrame);
@@ -59,8 +61,23 @@ HintBar::HintBar(QTabWidget* pages, QWidget* parent) : QFrame(parent), m_pages(p
         Settings().setValue(keyOf(m_pages->currentWidget()->objectName()), true);
         follow();
     });
+    setParent(m_stack);
+    m_stack->installEventFilter(this);
     restyle();
     follow();
+}
+
+bool HintBar::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == m_stack && event->type() == QEvent::Resize)
+        place();
+    return false;
+}
+
+void HintBar::place() {
+    const int height = isHidden() ? 0 : std::max(heightForWidth(m_stack->width()), minimumSizeHint().height());
+    setGeometry(0, 0, m_stack->width(), height);
+    m_stack->setContentsMargins(0, height, 0, 0);
+    raise();
 }
 
 QString HintBar::text() const {
@@ -77,6 +94,7 @@ void HintBar::follow() {
     const auto hint = hintOf(page);
     m_text->setText(hint);
     setVisible(!hint.isEmpty() && !Settings().value(keyOf(page), false).toBool());
+    place();
 }
 
 void HintBar::restyle() {
@@ -90,6 +108,8 @@ void HintBar::changeEvent(QEvent* event) {
     QFrame::changeEvent(event);
     if (event->type() == QEvent::ApplicationPaletteChange || event->type() == QEvent::PaletteChange)
         restyle();
+    if (event->type() == QEvent::FontChange)
+        place();
 }
 
 } // namespace linnet::app

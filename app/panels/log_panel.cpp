@@ -8,6 +8,7 @@
 #include <QHBoxLayout>
 #include <QLineEdit>
 #include <QPlainTextEdit>
+#include <QScrollBar>
 #include <QToolButton>
 #include <QVBoxLayout>
 
@@ -38,12 +39,22 @@ LogPanel::LogPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     connect(copy, &QToolButton::clicked, this, [this] { QApplication::clipboard()->setText(m_text->toPlainText()); });
     connect(m_filter, &QLineEdit::textChanged, this, &LogPanel::refill);
     connect(session, &Session::logAppended, this, &LogPanel::append);
+    auto* bar = m_text->verticalScrollBar();
+    connect(bar, &QScrollBar::actionTriggered, this, [this, bar] { m_follows = bar->sliderPosition() >= bar->maximum(); }); // a person's, also by the wheel
+    connect(bar, &QScrollBar::sliderMoved, this, [this, bar] { m_follows = bar->sliderPosition() >= bar->maximum(); });
+    connect(bar, &QScrollBar::rangeChanged, this, &LogPanel::follow); // a line came, or it is seen again
     refill();
+}
+
+void LogPanel::follow() {
+    if (m_follows)
+        m_text->verticalScrollBar()->setValue(m_text->verticalScrollBar()->maximum());
 }
 
 void LogPanel::append(const QString& line) {
     if (m_filter->text().isEmpty() || line.contains(m_filter->text(), Qt::CaseInsensitive))
         m_text->appendPlainText(line);
+    follow();
 }
 
 void LogPanel::refill() {

@@ -16,10 +16,12 @@ public:
 
 private:
     void append(const QString& line);
+    void follow(); // the newest line, unless a person looks at older ones
     void refill();
     Session* m_session;
     QLineEdit* m_filter;
     QPlainTextEdit* m_text;
+    bool m_follows = true;
 };
 
 } // namespace linnet::app

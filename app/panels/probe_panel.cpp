@@ -1,5 +1,6 @@
 #include "app/panels/probe_panel.h"
 
+#include "app/guarded.h"
 #include "app/models/session.h"
 #include "app/panels/probe_dock.h"
 #include "widgets/empty_state.h"
@@ -167,9 +168,19 @@ void ProbePanel::refreshTimings() {
     if (!m_timingsPage->isChecked() || !m_seen)
         return;
     m_tables = jobTimings(*m_session);
-    if (m_device.isEmpty())
-        m_device = deviceFacts(m_session->teacher() ? QString::fromStdString(m_session->teacher()->device) : QStringLiteral("cpu"));
     m_host->redraw();
+    if (!m_device.isEmpty())
+        return;
+    m_device = {tr("asking the device...")};
+    inBackground([panel = QPointer(this), device = m_session->teacher() ? QString::fromStdString(m_session->teacher()->device) : QString()] {
+        auto facts = deviceFacts(device);
+        QMetaObject::invokeMethod(QCoreApplication::instance(), [panel, facts = std::move(facts)] {
+            if (!panel)
+                return;
+            panel->m_device = facts;
+            panel->m_host->redraw();
+        });
+    });
 }
 
 QWidget* makeProbePanel(Session* session) {

@@ -9,6 +9,7 @@
 #include <QListWidget>
 #include <QSignalBlocker>
 #include <QStackedLayout>
+#include <algorithm>
 
 namespace linnet::app {
 namespace {
@@ -100,6 +101,7 @@ QList<ProblemsPanel::Line> ProblemsPanel::lines() const {
     addUnusualTargets(lines);
     for (const auto& warning : m_session->teacher()->warnings)
         lines << Line{QStyle::SP_MessageBoxWarning, QString::fromStdString(warning), {}, {}};
+    std::stable_partition(lines.begin(), lines.end(), [](const Line& line) { return line.icon == QStyle::SP_MessageBoxCritical; });
     return lines;
 }
 
@@ -119,6 +121,7 @@ void ProblemsPanel::refill() {
             item->setToolTip(tr("Enter or a double click goes there"));
     }
     m_stack->setCurrentIndex(m_lines.isEmpty() ? 0 : 1);
+    Q_EMIT counted();
 }
 
 void ProblemsPanel::selectHeads() {

@@ -19,8 +19,10 @@ class ProblemsPanel : public QWidget {
     Q_OBJECT
 public:
     explicit ProblemsPanel(Session* session, QWidget* parent = nullptr);
+    qsizetype count() const { return m_lines.size(); }
 
 Q_SIGNALS:
+    void counted();
     void stepRequested(const QString& id); // of the step rail: targets, layers, run
 
 private:

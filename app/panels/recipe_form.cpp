@@ -70,6 +70,8 @@ QSpinBox* RecipeForm::whole(const QString& label, const QString& name, int low, 
         const QSignalBlocker quiet(box);
         auto copy = recipe;
         box->setValue(static_cast<int>(field(copy)));
+        if (auto* line = box->findChild<QLineEdit*>()) // what it shows is the recipe's: undo is the recipe's too
+            line->setModified(false);
     });
     return box;
 }

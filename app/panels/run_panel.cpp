@@ -10,6 +10,7 @@
 #include "widgets/collapsible.h"
 #include "widgets/elided_label.h"
 #include "widgets/theme.h"
+#include "widgets/wrapped_label.h"
 
 #include <QComboBox>
 #include <QDesktopServices>
@@ -31,9 +32,8 @@ namespace {
 constexpr int kHintLines = 3;
 
 QLabel* problemLabel(const QString& name) { // under the field that it is about
-    auto* label = new QLabel;
+    auto* label = new widgets::WrappedLabel;
     label->setObjectName(name);
-    label->setWordWrap(true);
     label->setTextFormat(Qt::PlainText);
     return label;
 }
@@ -101,6 +101,7 @@ RunPanel::RunPanel(Session* session, QWidget* parent) : QWidget(parent), m_sessi
     connect(session->recipe(), &RecipeModel::changed, this, &RunPanel::showRecipe);
     connect(session, &Session::jobChanged, this, &RunPanel::showJob);
     connect(session, &Session::teacherChanged, this, &RunPanel::showJob);
+    connect(session, &Session::runProblemChanged, this, &RunPanel::showJob);
     connect(session, &Session::runsChanged, this, &RunPanel::showRuns);
     connect(m_runs, &QListWidget::currentRowChanged, this, [this] {
         const auto run = m_session->library()->find(selectedRun());
@@ -226,9 +227,9 @@ void RunPanel::showRecipe() {
 void RunPanel::showJob() {
     const auto state = m_session->jobState();
     const bool idle = state == JobState::Idle;
-    const auto& mistyped = m_session->recipe()->keepProblem();
-    m_run->setEnabled(idle && m_session->teacher() && !mistyped);
-    m_run->setToolTip(mistyped ? QString::fromStdString(mistyped->message) : QString());
+    const auto& problem = m_session->runProblem();
+    m_run->setEnabled(idle && m_session->teacher() && !problem);
+    m_run->setToolTip(problem ? QString::fromStdString(problem->message) : QString());
     for (auto* part : {static_cast<QWidget*>(m_form), static_cast<QWidget*>(m_method)}) // the recipe belongs to a teacher
         part->setEnabled(m_session->teacher().has_value());
     m_pause->setEnabled(state == JobState::Running || state == JobState::Paused);
@@ -236,13 +237,10 @@ void RunPanel::showJob() {
     const bool discards = stopMeansDiscard(*m_session);
     m_stop->setEnabled(state == JobState::Running || state == JobState::Paused || discards);
     m_stop->setText(discards ? tr("Discard...") : state == JobState::Stopping ? tr("Stopping...") : tr("Stop"));
-    QString runState;
-    for (const auto& run : m_session->runs())
-        if (run->folder == selectedRun())
-            runState = run->state;
-    m_resume->setEnabled(idle && (runState == QLatin1String("stopped") || runState == QLatin1String("failed")));
-    m_export->setEnabled(idle && runState == QLatin1String("done"));
-    m_open->setEnabled(!runState.isEmpty());
+    const auto run = m_session->library()->find(selectedRun());
+    m_resume->setEnabled(idle && run && run->canResume());
+    m_export->setEnabled(idle && run && run->state == QLatin1String("done"));
+    m_open->setEnabled(run != nullptr);
 }
 
 QString RunPanel::selectedRun() const {

@@ -249,8 +249,8 @@ void RunsPage::enableActions(const RunEntryPtr& run) {
 // ---- actions -----------------------------------------------------------------------------------------------------------------
 
 void RunsPage::enqueue() {
-    if (const auto problems = m_session->recipe()->problems(); !problems.empty()) {
-        Q_EMIT m_session->failed(tr("The recipe has a problem"), problems.front());
+    if (const auto& problem = m_session->runProblem()) {
+        Q_EMIT m_session->failed(tr("The recipe has a problem"), *problem);
         return;
     }
     const auto folder = m_session->library()->enqueue(m_session->recipe()->recipe());

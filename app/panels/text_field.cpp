@@ -4,6 +4,7 @@
 #include "app/models/settings.h"
 #include "app/models/text_choice.h"
 #include "widgets/theme.h"
+#include "widgets/wrapped_label.h"
 
 #include <QFileDialog>
 #include <QFileInfo>
@@ -24,7 +25,7 @@ QString lastFolder() {
 
 } // namespace
 
-TextField::TextField(Session* session, QWidget* parent) : QWidget(parent), m_session(session), m_line(new QLineEdit), m_browse(new QToolButton), m_below(new QLabel) {
+TextField::TextField(Session* session, QWidget* parent) : QWidget(parent), m_session(session), m_line(new QLineEdit), m_browse(new QToolButton), m_below(new widgets::WrappedLabel) {
     setObjectName(QStringLiteral("textField"));
     m_line->setObjectName(QStringLiteral("textEdit"));
     m_line->setAccessibleName(tr("Text"));
@@ -43,7 +44,6 @@ TextField::TextField(Session* session, QWidget* parent) : QWidget(parent), m_ses
     connect(menu->addAction(tr("&Written by the teacher (self:%1)").arg(kOwnSequences)), &QAction::triggered, this, [this] { set({"self:" + std::to_string(kOwnSequences)}); });
     m_browse->setMenu(menu);
     m_below->setObjectName(QStringLiteral("textBelow"));
-    m_below->setWordWrap(true);
     m_below->setTextFormat(Qt::PlainText);
     auto* layout = new QGridLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);

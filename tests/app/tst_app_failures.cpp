@@ -8,6 +8,7 @@
 #include "tests/support/oracle_process.h"
 #include "tests/support/window_test.h"
 
+#include <QAbstractButton>
 #include <QListWidget>
 #include <QDir>
 #include <QFile>
@@ -262,12 +263,62 @@ private Q_SLOTS:
         auto recipe = tinyRecipe(2);
         recipe.dataText = {place().filePath(QStringLiteral("burnt.txt")).toStdString()};
         session().recipe()->replace(recipe, QStringLiteral("a text"));
+        const auto runs = session().runs().size();
         session().startRun();
-        QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
+        QVERIFY(idle() && session().runs().size() == runs); // not even a run of it is made
         saidAndWorking(QStringLiteral("burnt.txt"));
         session().profileTeacher();
         QTRY_VERIFY_WITH_TIMEOUT(idle(), kLong);
         saidAndWorking(QStringLiteral("burnt.txt"));
+    }
+
+    void theTextThatWorkedIsTheNextModelsToo() {
+        OPEN_TINY();
+        session().recipe()->replace(tinyRecipe(2), QStringLiteral("tiny"));
+        session().profileTeacher();
+        QTRY_VERIFY_WITH_TIMEOUT(idle() && session().profile(), kLong);
+        const auto finished = session().logLines().filter(QStringLiteral("finished in")); // also of the opening
+        QVERIFY2(finished.size() == 2 && finished.last().endsWith(QStringLiteral("Profiling")), qPrintable(finished.join(QLatin1Char('\n'))));
+        const auto text = session().recipe()->recipe().dataText;
+        m_window.reset();
+        QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation)).removeRecursively(); // as a model that was never opened
+        makeWindow();
+        OPEN_TINY();
+        QVERIFY(session().recipe()->recipe().dataText == text);
+        QVERIFY(!session().runProblem() || session().runProblem()->message.find("too little") != std::string::npos);
+        m_window.reset();
+        QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation)).removeRecursively();
+        app::Settings().setValue(QStringLiteral("text/last"), QStringLiteral("/gone/since.txt"));
+        makeWindow();
+        OPEN_TINY();
+        QVERIFY(session().recipe()->recipe().dataText == std::vector<std::string>{"default"});
+    }
+
+    // ---- quitting ----
+    void quittingAsksOnceWhileARunGoesOn() {
+        OPEN_TINY();
+        session().recipe()->replace(tinyRecipe(200'000), QStringLiteral("tiny"));
+        session().startRun();
+        QTRY_VERIFY_WITH_TIMEOUT(session().currentRun() && !session().currentRun()->metrics.empty(), kLong);
+        const auto run = session().currentRun();
+        m_window->close();
+        QVERIFY(m_window->isVisible());
+        action("quit")->trigger(); // again: the same question
+        const auto asked = m_window->findChildren<QMessageBox*>(QStringLiteral("quitBox"));
+        QCOMPARE(asked.size(), 1);
+        asked.front()->reject();
+        QTest::qWait(100);
+        QVERIFY(m_window->isVisible() && session().jobState() == app::JobState::Running);
+        action("quit")->trigger();
+        auto* stop = m_window->findChild<QAbstractButton*>(QStringLiteral("quitStop"));
+        QVERIFY(stop);
+        stop->click();
+        QTRY_VERIFY_WITH_TIMEOUT(!m_window->isVisible(), kLong);
+        QVERIFY(idle());
+        QCOMPARE(run->state, QStringLiteral("stopped")); // and saved
+        makeWindow();
+        m_window->close(); // nothing is running: no question
+        QVERIFY(!m_window->isVisible());
     }
 
     // ---- a full disk ----

@@ -8,11 +8,14 @@
 
 #include <QAbstractButton>
 #include <QDir>
+#include <QDockWidget>
 #include <QFile>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPushButton>
 #include <QSignalSpy>
+#include <QStatusBar>
+#include <QTabBar>
 #include <QTabWidget>
 #include <QTextBrowser>
 
@@ -42,6 +45,11 @@ class TestAppNewcomer : public WindowTest {
     void openAs(const core::ModelInfo& model, std::uint64_t seed) {
         session().adopt(model, fakeProfile());
         session().recipe()->load(recipeOf(model, seed));
+    }
+    void setText(const std::vector<std::string>& text) {
+        auto recipe = session().recipe()->recipe();
+        recipe.dataText = text;
+        session().recipe()->replace(recipe, QStringLiteral("Set text"));
     }
     static QString fileOf(const core::Recipe& recipe) {
         const auto path = place().filePath(QStringLiteral("of-%1.json").arg(QString::fromStdString(recipe.teacherHash)));
@@ -131,6 +139,7 @@ private Q_SLOTS:
     // ---- a mistyped rule ----
     void aMistypedRuleStandsAndStopsTheRun() {
         openAs(teacher("aaaa"), 1);
+        setText({"self:8"});
         auto* keep = find<QLineEdit>("keepEdit");
         keep->setText(QStringLiteral("foo:99"));
         Q_EMIT keep->editingFinished();
@@ -156,6 +165,7 @@ private Q_SLOTS:
 
     void whatIsTypedCountsForTheKeyOfRun() {
         openAs(teacher("aaaa"), 1);
+        setText({"self:8"});
         auto* keep = find<QLineEdit>("keepEdit");
         m_window->activateWindow();
         keep->setFocus();
@@ -224,11 +234,11 @@ private Q_SLOTS:
         QVERIFY2(below->text().contains(QStringLiteral("holds no .txt")), qPrintable(below->text()));
         write(folder + QStringLiteral("/more.jsonl"), 4000);
         type(folder);
-        QVERIFY2(below->text().startsWith(QStringLiteral("1 file, 4.0 kB, about 1,000 tokens")), qPrintable(below->text()));
+        QVERIFY2(below->text().startsWith(QStringLiteral("1 file, 3.9 KiB, about 1,000 tokens")), qPrintable(below->text()));
         type(file + QStringLiteral(" ; ") + folder);
         QCOMPARE(session().recipe()->recipe().dataText, (std::vector<std::string>{file.toStdString(), folder.toStdString()}));
         QCOMPARE(session().recipe()->undoStack()->undoText(), QStringLiteral("Set text"));
-        QVERIFY2(below->text().startsWith(QStringLiteral("2 files, 8.0 kB")), qPrintable(below->text()));
+        QVERIFY2(below->text().startsWith(QStringLiteral("2 files, 7.8 KiB")), qPrintable(below->text()));
         QVERIFY(!problems().join(QLatin1Char('\n')).contains(QStringLiteral("Text:")));
         const std::pair<const char*, const char*> wrong[] = {{"/nowhere/a.txt", "isn't there"}, {"self:0", "whole number"}, {"self:4; default", "stands alone"}, {"", "No text"}};
         for (const auto& [text, why] : wrong) {
@@ -239,7 +249,129 @@ private Q_SLOTS:
         QVERIFY2(below->text().startsWith(QStringLiteral("64 sequences")), qPrintable(below->text()));
     }
 
+    void aTextThatIsNotThereStartsNoRun() {
+        openAs(teacher("aaaa"), 1); // with the default text, which is not on this machine
+        auto* run = find<QPushButton>("runButton");
+        for (const int width : {275, 285, 330}) { // said whole below the field
+            m_window->resizeDocks({find<QDockWidget>("projectDock")}, {width}, Qt::Horizontal);
+            QTest::qWait(50);
+            const auto* below = find<QLabel>("textBelow");
+            QVERIFY2(below->height() >= below->heightForWidth(below->width()), qPrintable(QStringLiteral("%1: %2 of %3").arg(below->width()).arg(below->height()).arg(below->heightForWidth(below->width()))));
+        }
+        QVERIFY(!run->isEnabled() && !action("start")->isEnabled());
+        QVERIFY2(run->toolTip().contains(QStringLiteral("default text")) && action("start")->toolTip().contains(QStringLiteral("default text")), qPrintable(run->toolTip()));
+        session().startRun();
+        action("runEnqueue")->trigger();
+        QCOMPARE(boxes().size(), 2);
+        QVERIFY(idle() && session().runs().isEmpty());
+        auto recipe = session().recipe()->recipe(); // a warning that stands before it in the recipe
+        recipe.targets[0][1].beta = 0.5;
+        session().recipe()->replace(recipe, QStringLiteral("a target of a layer that stays"));
+        const auto list = problems();
+        QVERIFY2(list.size() >= 2 && list.front().startsWith(QStringLiteral("Text: ")), qPrintable(list.join(QLatin1Char('\n')))); // what stops a run first
+        auto* dock = find<QDockWidget>("problemsDock");
+        QCOMPARE(dock->windowTitle(), QStringLiteral("Problems (%1)").arg(list.size()));
+        QCOMPARE(dock->toggleViewAction()->text(), QStringLiteral("Problems"));
+        const auto file = place().filePath(QStringLiteral("came later.txt"));
+        setText({file.toStdString()});
+        QVERIFY(!run->isEnabled());
+        QFile made(file);
+        QVERIFY(made.open(QIODevice::WriteOnly));
+        made.write(QByteArray(400'000, 'a'));
+        made.close();
+        session().startRun(); // looks again: it is there now
+        QVERIFY(!session().runProblem());
+        boxes();
+        QTRY_VERIFY_WITH_TIMEOUT(idle(), 20000);
+        boxes();
+        QVERIFY(run->isEnabled());
+    }
+
+    void aRunThatSavedNothingOffersNoResume() {
+        openAs(teacher("aaaa"), 1);
+        for (const bool saved : {false, true}) {
+            app::RunEntry run;
+            run.folder = place().filePath(QStringLiteral("runs/failed-%1").arg(saved));
+            QVERIFY(QDir().mkpath(run.folder + QStringLiteral("/checkpoints")));
+            run.name = QFileInfo(run.folder).fileName();
+            run.state = QStringLiteral("failed");
+            run.failure = QStringLiteral("The default text isn't on this machine.");
+            run.saved = saved;
+            session().adoptRun(run);
+            QCOMPARE(find<QPushButton>("resumeButton")->isEnabled(), saved);
+            const auto said = app::RunText::detail(run);
+            QCOMPARE(said.contains(QStringLiteral("Resume")), saved);
+            QVERIFY2(!said.contains(QStringLiteral("..")), qPrintable(said));
+        }
+    }
+
+    void theExportTakesAFinishedRun() {
+        openAs(teacher("aaaa"), 1);
+        auto* exporting = action("export");
+        QVERIFY(!exporting->isEnabled());
+        const auto add = [&](const char* name, const char* state) {
+            app::RunEntry run;
+            run.folder = place().filePath(QStringLiteral("exports/") + QLatin1String(name));
+            run.name = QLatin1String(name);
+            run.state = QLatin1String(state);
+            session().adoptRun(run); // and is chosen
+        };
+        add("20260101-a", "done");
+        add("20260102-b", "done");
+        add("20260103-c", "failed");
+        QVERIFY(exporting->isEnabled());
+        QVERIFY2(exporting->toolTip().contains(QStringLiteral("20260102-b")), qPrintable(exporting->toolTip())); // the newest that is finished
+        session().library()->choose(place().filePath(QStringLiteral("exports/20260101-a")));
+        QVERIFY2(exporting->toolTip().contains(QStringLiteral("20260101-a")), qPrintable(exporting->toolTip()));
+    }
+
     // ---- room ----
+    void theHintMovesNoTab() {
+        app::Settings().remove(QStringLiteral("hints"));
+        makeWindow();
+        auto* pages = find<QTabWidget>("pages");
+        auto* bar = find("hintBar");
+        for (const int page : {0, 2, 4}) {
+            pages->setCurrentIndex(page);
+            QTest::qWait(20);
+            QVERIFY(bar->isVisible());
+            const auto tabs = pages->tabBar()->mapTo(m_window.get(), QPoint());
+            const int top = bar->mapTo(m_window.get(), QPoint()).y(), bottom = top + bar->height();
+            QVERIFY2(top >= tabs.y() + pages->tabBar()->height() - 2, qPrintable(QString::number(top))); // below them
+            const auto pageTop = [&] { return pages->currentWidget()->mapTo(m_window.get(), QPoint()).y(); };
+            QVERIFY2(pageTop() >= bottom, qPrintable(QStringLiteral("%1 < %2").arg(pageTop()).arg(bottom))); // and covers nothing
+            QVERIFY(bar->height() >= bar->heightForWidth(bar->width()));
+            bar->findChild<QAbstractButton*>(QStringLiteral("hintClose"))->click();
+            QTRY_COMPARE(pageTop(), top);
+            QCOMPARE(pages->tabBar()->mapTo(m_window.get(), QPoint()), tabs);
+        }
+    }
+
+    void aDockThatIsBroughtBackHasRoom() {
+        openAs(teacher("aaaa"), 1);
+        session().selection()->select({{3, 1}}, {3, 1});
+        m_window->resize(1280, 800);
+        QTest::qWait(100);
+        m_window->resize(800, 600);
+        auto *inspector = find("inspectorDock"), *targets = find("targetsDock"), *project = find("projectDock");
+        QTRY_VERIFY(inspector->isHidden() && targets->isHidden());
+        const auto said = m_window->findChild<QStatusBar*>()->currentMessage();
+        QVERIFY2(said.contains(QStringLiteral("Inspector and Targets")) && said.contains(QStringLiteral("View")), qPrintable(said));
+        QTRY_VERIFY2((m_window->resize(800, 600), m_window->width() < 1000), qPrintable(QString::number(m_window->width())));
+        const int width = m_window->width();
+        action("inspectorDockToggle")->trigger();
+        QTRY_VERIFY(inspector->isVisible() && project->isHidden() && find("runDock")->isHidden());
+        QTest::qWait(100);
+        QCOMPARE(m_window->width(), width); // it did not grow
+        QVERIFY(inspector->mapTo(m_window.get(), QPoint(inspector->width(), 0)).x() <= width);
+        auto* content = find("inspectorPanel");
+        QVERIFY2(content->width() <= content->parentWidget()->width(), qPrintable(QStringLiteral("%1 of %2").arg(content->width()).arg(content->parentWidget()->width())));
+        action("projectDockToggle")->trigger();
+        QTRY_VERIFY(project->isVisible() && inspector->isHidden());
+        m_window->resize(1280, 800);
+        QTRY_VERIFY(inspector->isVisible() && targets->isVisible() && project->isVisible() && find("runDock")->isVisible());
+    }
+
     void aNarrowWindowFoldsTheRight() {
         openAs(teacher("aaaa"), 1);
         m_window->resize(1280, 800);

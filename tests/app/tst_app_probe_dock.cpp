@@ -1,11 +1,13 @@
 // The probe dock over a made-up head: what it draws, what its sliders do to picture and recipe, its keys, its empty states. Runs on a screen
 // with OpenGL and, as _software, without one and at 200 %.
+#include "app/guarded.h"
 #include "app/main_window.h"
 #include "app/models/job_timings.h"
 #include "app/models/session.h"
 #include "app/panels/plot_export_menu.h"
 #include "app/panels/probe_panel.h"
 #include "app/panels/probe_sliders.h"
+#include "core/model/diagnose.h"
 #include "tests/app/fake_teacher.h"
 #include "tests/app/shots.h"
 #include "widgets/empty_state.h"
@@ -119,10 +121,15 @@ struct Scene {
 class TestProbeDock : public QObject {
     Q_OBJECT
 
+    int m_unexpected = 0; // exceptions that the application's guard met
+
 private Q_SLOTS:
+    void cleanup() { QCOMPARE(m_unexpected, 0); }
+
     void initTestCase() {
         QStandardPaths::setTestModeEnabled(true);
         widgets::applyTheme(*qApp, widgets::Theme::Light);
+        connect(static_cast<GuardedApplication*>(qApp), &GuardedApplication::unexpected, this, [this] { ++m_unexpected; });
         qInfo("platform %s, OpenGL %d, scale %g", qPrintable(QGuiApplication::platformName()), widgets::ImGuiHost::platformHasOpenGl(), qApp->devicePixelRatio());
     }
 
@@ -681,6 +688,57 @@ private Q_SLOTS:
         tests::shoot(*scene.panel, QStringLiteral("probe-timings"));
     }
 
+    void timings_name_the_device_as_it_is_described() { // "cpu, 2 threads" is a description, and no device's name
+        auto info = tests::fakeTeacher();
+        info.device = core::diagnose("cpu").front().second;
+        QVERIFY2(info.device.find(',') != std::string::npos, info.device.c_str());
+        const auto described = QString::fromStdString(info.device);
+        QVERIFY(deviceFacts(described).contains(QStringLiteral("device: ") + described));
+        QVERIFY(deviceFacts({}).front().startsWith(QStringLiteral("device: ")));
+        QVERIFY(deviceFacts(QStringLiteral("an unheard-of device, 3 GiB (warp:7)")).size() >= 4);
+        Scene scene;
+        scene.session.adopt(info, tests::fakeProfile());
+        for (const bool head : {true, false}) {
+            if (!head)
+                scene.session.selection()->clear();
+            scene.panel->setPage(ProbePanel::Timings);
+            QTest::qWait(100);
+            QVERIFY(scene.settled());
+            scene.panel->setPage(ProbePanel::Pattern);
+        }
+        QCOMPARE(m_unexpected, 0);
+    }
+
+    void a_drawing_that_throws_leaves_the_host_whole() {
+        widgets::ImGuiHost host;
+        int whole = 0;
+        bool bad = true;
+        host.setContent([&](widgets::ImGuiHost&) {
+            ImGui::PushID(3);
+            ImGui::PushStyleColor(ImGuiCol_Text, 0xff0000ff);
+            ImGui::BeginChild("inner");
+            ImGui::BeginGroup();
+            ImGui::TextUnformatted("before");
+            if (bad)
+                core::fail(core::ErrorCode::Internal, "a drawing that fails");
+            ImGui::EndGroup();
+            ImGui::EndChild();
+            ImGui::PopStyleColor();
+            ImGui::PopID();
+            ++whole;
+        });
+        host.resize(200, 100);
+        host.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&host));
+        QTRY_VERIFY(m_unexpected > 0);
+        QTest::qWait(50);
+        QCOMPARE(whole, 0);
+        bad = false;
+        host.redraw();
+        QTRY_VERIFY(whole > 0);
+        m_unexpected = 0;
+    }
+
     void in_the_window() {
         MainWindow window;
         auto* dock = window.findChild<QDockWidget*>(QStringLiteral("probeDock"));
@@ -701,5 +759,10 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestProbeDock)
+int main(int argc, char** argv) {
+    GuardedApplication application(argc, argv);
+    QCoreApplication::setAttribute(Qt::AA_Use96Dpi);
+    TestProbeDock test;
+    return QTest::qExec(&test, argc, argv);
+}
 #include "tst_app_probe_dock.moc"
