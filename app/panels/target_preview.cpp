@@ -81,7 +81,7 @@ void TargetPreview::refresh() {
     const bool decays = halfLife && std::isfinite(*halfLife) && *halfLife > 0;
     m_histogram->setDecayHalfLife(decays ? halfLife : std::nullopt);
     const bool own = typesHalfLife || m_session->recipe()->target(m_head).halfLife;
-    m_histogram->setTarget(decays ? std::optional(decayHorizon(*halfLife)) : std::nullopt, !own);
+    m_histogram->setTarget(decays ? halfLife : std::nullopt, !own); // as the inspector has it: the number that is in the table
     m_words->setText(words());
     m_words->setVisible(!m_words->text().isEmpty());
 }

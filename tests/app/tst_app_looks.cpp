@@ -101,6 +101,11 @@ private Q_SLOTS:
         QTest::qWait(300);
         const auto* table = window.findChild<QTableView*>(QStringLiteral("targetsTable"));
         QVERIFY(table->isVisible());
+        window.resize(1920, 1080); // a picture beside the rows only where both have room
+        QTest::qWait(300);
+        QVERIFY2(table->verticalScrollBar()->maximum() == 0, qPrintable(QString::number(table->height())));
+        window.resize(1280, 800);
+        QTest::qWait(300);
         QCOMPARE(table->horizontalScrollBar()->maximum(), 0);
         QVERIFY2(table->columnWidth(4) >= table->fontMetrics().horizontalAdvance(QStringLiteral("1234.5")), qPrintable(QString::number(table->columnWidth(4)))); // the user's own
     }
