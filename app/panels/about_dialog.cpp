@@ -53,6 +53,7 @@ AboutDialog::AboutDialog(QWidget* parent) : QDialog(parent), m_table(new QTableW
     m_table->setShowGrid(false);
     m_table->setWordWrap(false);
     m_table->setSelectionMode(QAbstractItemView::NoSelection); // Copy takes all
+    m_table->setFocusPolicy(Qt::ClickFocus); // nothing in it to go to: the keyboard begins at the buttons
     m_table->verticalHeader()->setDefaultSectionSize(m_table->fontMetrics().height() + 8);
     for (const auto& [name, value] : versions())
         add(name, value);
@@ -82,9 +83,10 @@ AboutDialog::AboutDialog(QWidget* parent) : QDialog(parent), m_table(new QTableW
 }
 
 void AboutDialog::add(const QString& name, const QString& value) {
+    static const QHash<QString, QString> spelt{{QStringLiteral("device"), tr("Device")}, {QStringLiteral("cuda"), QStringLiteral("CUDA")}, {QStringLiteral("threads"), tr("Threads")}, {QStringLiteral("libtorch"), QStringLiteral("LibTorch")}};
     const int row = m_table->rowCount();
     m_table->insertRow(row);
-    m_table->setItem(row, 0, new QTableWidgetItem(name));
+    m_table->setItem(row, 0, new QTableWidgetItem(spelt.value(name, name))); // core has the keys of its JSON
     m_table->setItem(row, 1, new QTableWidgetItem(value));
     m_table->item(row, 1)->setToolTip(value);
 }

@@ -293,7 +293,7 @@ void CurvesPanel::fillValues() {
     if (none) {
         m_values->setSpan(0, 0, 1, 4);
         auto* item = new QTableWidgetItem(tr("Point at a curve, or press the arrow keys in a plot."));
-        item->setFlags(Qt::NoItemFlags);
+        item->setFlags(Qt::ItemIsEnabled); // to be read, not to be chosen
         m_values->setItem(0, 0, item);
         return;
     }
@@ -308,7 +308,7 @@ void CurvesPanel::fillValues() {
             item->setText(cells[column]);
             item->setTextAlignment((column == 0 ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
         }
-        m_values->item(row, 0)->setIcon(QIcon(widgets::lookSwatch({value.look.color, value.look.style, value.look.marker}, {26, 12}, devicePixelRatioF())));
+        m_values->item(row, 0)->setIcon(widgets::lookIcon({value.look.color, value.look.style, value.look.marker}, {26, 12}, devicePixelRatioF(), palette().color(QPalette::Base)));
         m_values->item(row, 0)->setToolTip(value.name);
     }
 }

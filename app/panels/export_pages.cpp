@@ -1,6 +1,7 @@
 #include "app/panels/export_pages.h"
 
 #include "app/models/command_lines.h"
+#include "app/models/layer_choice.h"
 #include "app/models/session.h"
 #include "core/base/files.h"
 #include "core/export/dtypes.h"
@@ -12,6 +13,7 @@
 #include <QComboBox>
 #include <QDesktopServices>
 #include <QDir>
+#include <QEvent>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QFontDatabase>
@@ -21,7 +23,6 @@
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
-#include <QLocale>
 #include <QPlainTextEdit>
 #include <QProgressBar>
 #include <QPushButton>
@@ -41,7 +42,7 @@ QLabel* wrapped(const char* name = "") {
 }
 
 QString bytes(std::uint64_t count) {
-    return QLocale().formattedDataSize(static_cast<qint64>(count), 1);
+    return bytesText(static_cast<double>(count));
 }
 
 QString formatName(const std::string& format) {
@@ -57,8 +58,23 @@ QString dtypeName(const std::string& dtype) {
                              : ExportPage::tr("%1 (half the size, rounded)").arg(QString::fromStdString(dtype));
 }
 
+double allowedKl(const std::string& dtype) { // nats, as core's requireParity has it
+    return dtype == "f32" ? 1e-6 : 0.05;
+}
+
 QString fidelity(core::Fidelity value) {
     return QString::fromLatin1(core::fidelityName(value));
+}
+
+QString fidelityHint(core::Fidelity value) {
+    switch (value) {
+    case core::Fidelity::Exact: return ExportPage::tr("The runtime computes what the student computes; only the rounding of the stored values differs.");
+    case core::Fidelity::NormRounding: return ExportPage::tr("The same, but norm weights are stored less one: what 16 bits round of them then differs by at most a bf16 step.");
+    case core::Fidelity::Lifted: return ExportPage::tr("The same: the format norms queries and keys, which this teacher does not; they are made so small that the norm divides by a constant, which is taken into the weights. Not for float16, not to be trained on.");
+    case core::Fidelity::RemoteCode: return ExportPage::tr("The same, by Python code that lies in the folder: transformers runs it only with trust_remote_code=True.");
+    case core::Fidelity::NotExpressible: break;
+    }
+    return ExportPage::tr("The format has no way to say what this student computes.");
 }
 
 } // namespace
@@ -92,6 +108,11 @@ ExportWhatPage::ExportWhatPage(ExportWizard* wizard) : ExportPage(wizard) {
     m_formats->setObjectName(QStringLiteral("formatTable"));
     m_formats->setAccessibleName(tr("Formats"));
     m_formats->setHorizontalHeaderLabels({tr("format"), tr("float32"), tr("16 bits"), tr("why")});
+    const QString hints[] = {tr("Which files are written, and so which programs load them"), tr("How near the exported model is to the student when its values are stored in 32 bits"),
+                             tr("Likewise when they are stored in 16 bits (bf16, f16) or quantised"), tr("What reads it, and what differs or is missing")};
+    for (int column = 0; column < 4; ++column)
+        m_formats->horizontalHeaderItem(column)->setToolTip(hints[column]);
+    m_formats->horizontalHeader()->setHighlightSections(false);
     m_formats->verticalHeader()->hide();
     m_formats->setSelectionBehavior(QAbstractItemView::SelectRows);
     m_formats->setSelectionMode(QAbstractItemView::SingleSelection);
@@ -105,10 +126,14 @@ ExportWhatPage::ExportWhatPage(ExportWizard* wizard) : ExportPage(wizard) {
     m_formats->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
     m_dtype = new QComboBox;
     m_dtype->setObjectName(QStringLiteral("dtypeCombo"));
+    m_dtype->setToolTip(tr("How each weight is stored. bf16 has the range of f32 with 8 bits of precision, f16 11 bits in a smaller range; q8_0 stores 8 bits a weight with a scale for each 32."));
     m_lift = new QCheckBox(tr("&Lift: q and k so small that the format's norm of them is a constant"));
     m_lift->setObjectName(QStringLiteral("liftCheck"));
+    m_lift->setToolTip(fidelityHint(core::Fidelity::Lifted));
     m_cost = wrapped("liftCost");
     m_tokenizer = wrapped("tokenizerLabel");
+    m_tokenizer->setToolTip(tr("Cuts text into the tokens that the model reads; it is the teacher's, and goes with the export"));
+    m_layers->setToolTip(tr("Kinds of the student's layers. softmax: the teacher's own attention, kept; gated_delta_net: linear attention with a state of fixed size"));
     auto* form = new QFormLayout;
     form->addRow(tr("&Run"), m_run);
     form->addRow(tr("Layers"), m_layers);
@@ -121,6 +146,7 @@ ExportWhatPage::ExportWhatPage(ExportWizard* wizard) : ExportPage(wizard) {
     layout->addWidget(m_cost);
     connect(m_lift, &QCheckBox::toggled, this, [this](bool on) {
         plan().options.lift = on;
+        showFormat(); // whether it is still asked for
         Q_EMIT completeChanged();
     });
     connect(m_run, &QComboBox::currentIndexChanged, this, [this] {
@@ -139,17 +165,17 @@ void ExportWhatPage::showStudent(const QString& error) {
     m_tokenizer->setText(QStringLiteral("–"));
     m_layers->setText(!error.isEmpty() ? error : info ? QString() : tr("reading..."));
     if (info) {
-        QStringList kept;
+        std::vector<std::int64_t> kept;
         std::map<std::string, int> converted;
         for (std::size_t l = 0; l < info->layerKinds.size(); ++l)
             if (info->layerKinds[l] == "softmax")
-                kept << QString::number(l);
+                kept.push_back(static_cast<std::int64_t>(l));
             else
                 ++converted[info->layerKinds[l]];
         QStringList parts;
         for (const auto& [kind, count] : converted)
             parts << tr("%1 %2").arg(count).arg(QString::fromStdString(kind));
-        parts << (kept.isEmpty() ? tr("no softmax") : tr("%1 softmax (%2)").arg(kept.size()).arg(kept.join(QStringLiteral(", "))));
+        parts << (kept.empty() ? tr("no softmax") : tr("%1 softmax (%2)").arg(kept.size()).arg(layerRanges(kept, QStringLiteral(", "))));
         m_layers->setText(parts.join(QStringLiteral(", ")));
         fillFormats(info->exports);
     }
@@ -165,7 +191,7 @@ void ExportWhatPage::fillFormats(const std::vector<core::ExportChoice>& choices)
         const QStringList cells{formatName(choice.format), fidelity(choice.fidelity), fidelity(choice.in16Bits), QString::fromStdString(choice.reason)};
         for (int column = 0; column < cells.size(); ++column) {
             auto* item = new QTableWidgetItem(cells[column]);
-            item->setToolTip(cells.back());
+            item->setToolTip(column == 1 ? fidelityHint(choice.fidelity) : column == 2 ? fidelityHint(choice.in16Bits) : cells.back());
             if (!choice.available())
                 item->setFlags(Qt::NoItemFlags);
             m_formats->setItem(row, column, item);
@@ -203,7 +229,7 @@ void ExportWhatPage::showFormat() {
     const bool lifts = choice && choice->fidelity == core::Fidelity::Lifted;
     m_lift->setVisible(lifts);
     m_cost->setVisible(lifts);
-    m_cost->setText(lifts ? QString::fromStdString(choice->reason) : QString());
+    m_cost->setText(!lifts ? QString() : QString::fromStdString(choice->reason) + (m_lift->isChecked() ? QString() : tr(". <b>Tick Lift to go on.</b>")));
     plan().options.lift = lifts && m_lift->isChecked();
     const QSignalBlocker quiet(m_dtype);
     m_dtype->clear();
@@ -266,6 +292,12 @@ void ExportWherePage::initializePage() {
     check();
 }
 
+void ExportWherePage::changeEvent(QEvent* event) {
+    ExportPage::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange && m_free)
+        check(); // what is wrong is said in the theme's colour
+}
+
 void ExportWherePage::check() {
     const auto text = m_folder->text().trimmed();
     plan().folder = text;
@@ -299,7 +331,10 @@ ExportVerifyPage::ExportVerifyPage(ExportWizard* wizard) : ExportPage(wizard) {
     m_verify = new QCheckBox(tr("&Reload the folder and compare"));
     m_verify->setObjectName(QStringLiteral("verifyCheck"));
     m_verify->setChecked(true);
+    m_verify->setToolTip(tr("Without it the export is not checked here; linnet-cli verify can do it later"));
     m_what = wrapped("verifyWhat");
+    m_what->setToolTip(tr("Logits: the scores of all tokens before they become probabilities. KL: how much the reloaded model's probabilities differ from the student's, 0 where they are the same, in nats. "
+                          "First choice: the token that is the most probable. Greedy: the first choice is taken at each step."));
     m_busy = wrapped("busyLabel");
     auto* layout = new QVBoxLayout(this);
     layout->addWidget(m_verify);
@@ -312,11 +347,11 @@ ExportVerifyPage::ExportVerifyPage(ExportWizard* wizard) : ExportPage(wizard) {
 
 void ExportVerifyPage::initializePage() {
     setButtonText(QWizard::NextButton, tr("&Export"));
-    const auto limit = plan().options.dtype == "f32" ? tr("The values are stored as they are: more than 1e-6 nats of mean KL refuses the export.")
-                                                     : tr("Values are rounded to %1: more than 0.05 nats of mean KL refuses the export.").arg(QString::fromStdString(plan().options.dtype));
+    const auto limit = (plan().options.dtype == "f32" ? tr("The values are stored as they are: more than %1 nats of mean KL refuses the export.").arg(allowedKl("f32"))
+                                                      : tr("Values are rounded to %1: more than %2 nats of mean KL refuses the export.").arg(QString::fromStdString(plan().options.dtype)).arg(allowedKl(plan().options.dtype)));
     m_what->setText(tr("A fixed probe of three sentences and a line of code goes through the student and through the reloaded folder:"
-                       "<ul><li>logits of its last 8 positions: largest and mean difference, KL, agreement of the first choice</li>"
-                       "<li>16 greedy tokens that continue it</li></ul>%1<br><br>Reading it back takes about %2 of memory besides what is open.<br>"
+                       "<ul><li>logits of its last positions, 8 at most: largest and mean difference, KL, agreement of the first choice</li>"
+                       "<li>the greedy tokens that continue it, 16 or fewer where the text ends before</li></ul>%1<br><br>Reading it back takes about %2 of memory besides what is open.<br>"
                        "A hash of every file goes with it, so that <tt>linnet-cli verify</tt> can repeat the check anywhere.")
                         .arg(limit, bytes(plan().student ? static_cast<std::uint64_t>(plan().student->parameters) * 4 * 2 : 0)));
     Q_EMIT completeChanged();
@@ -336,6 +371,8 @@ ExportWritePage::ExportWritePage(ExportWizard* wizard) : ExportPage(wizard) {
     m_bar->setObjectName(QStringLiteral("exportBar"));
     m_state = wrapped("stateLabel");
     m_result = wrapped("resultLabel");
+    m_result->setToolTip(tr("Logits: the scores of all tokens before they become probabilities. KL: how much the reloaded model's probabilities differ from the student's, in nats. "
+                            "Top-1 agreement: share of positions at which both hold the same token the most probable."));
     m_load = new QPlainTextEdit;
     m_load->setObjectName(QStringLiteral("loadLines"));
     m_load->setAccessibleName(tr("How to load it"));
@@ -418,11 +455,12 @@ void ExportWritePage::exported(const core::ExportReport& report) {
     m_state->setText(tr("<b>Written to %1</b>: %2 in %3 files, %4")
                          .arg(plan().folder.toHtmlEscaped(), bytes(static_cast<std::uint64_t>(size)), QString::number(files.size()), report.exact ? tr("every value bit for bit") : tr("values rounded")));
     const auto& p = report.parity;
-    QString text = files.join(QStringLiteral(", ")) + tr("<br><br>Fidelity: %1.").arg(QString::fromStdString(report.fidelity));
+    QString text = files.join(QStringLiteral(", ")) + tr("<br><br>What the format can hold: %1. This file's values: %2.").arg(QString::fromStdString(report.fidelity), report.exact ? tr("the student's own, bit for bit") : tr("rounded to %1").arg(QString::fromStdString(report.dtype)));
     for (const auto& note : report.notes)
         text += QStringLiteral("<br>") + QString::fromStdString(note).toHtmlEscaped();
     if (report.verified)
-        text += tr("<br><br>Reloaded and compared over %1 tokens: logits differ by %2 at most, %3 on average; KL %4 nats, top-1 agreement %5; %6 of %7 greedy tokens are the same.")
+        text += tr("<br><br><b>Passed</b>: KL %1 nats, at most %2 is allowed.").arg(p.meanKl, 0, 'g', 3).arg(allowedKl(report.dtype)) +
+                tr("<br>Reloaded and compared at the end of a probe of %1 tokens: logits differ by %2 at most, %3 on average; KL %4 nats, top-1 agreement %5; %6 of %7 greedy tokens are the same.")
                     .arg(p.tokens).arg(p.maxAbsLogit, 0, 'g', 3).arg(p.meanAbsLogit, 0, 'g', 3).arg(p.meanKl, 0, 'g', 3).arg(p.top1Agreement, 0, 'f', 4).arg(p.greedySame).arg(p.greedyTokens);
     else
         text += tr("<br><br>It was not read back: <tt>linnet-cli verify</tt> does it later.");

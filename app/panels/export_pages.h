@@ -50,11 +50,14 @@ public:
     void initializePage() override;
     bool isComplete() const override { return m_problem.isEmpty(); }
 
+protected:
+    void changeEvent(QEvent* event) override;
+
 private:
     void check();
     QLineEdit* m_folder;
     QLabel *m_space, *m_said;
-    QPushButton* m_free;
+    QPushButton* m_free = nullptr;
     QString m_problem = QStringLiteral("-");
 };
 

@@ -37,6 +37,7 @@ ExportWizard::ExportWizard(Session* session, const QString& run, QWidget* parent
     addPage(new ExportVerifyPage(this));
     addPage(new ExportWritePage(this));
     setMinimumSize(720, 520);
+    resize(840, 640); // the formats with their reasons
     connect(this, &QWizard::customButtonClicked, this, [this] {
         const auto folder = m_plan.folder.isEmpty() ? freeExportName(m_plan.run + QLatin1Char('-') + QString::fromStdString(m_plan.options.format)) : m_plan.folder;
         CommandMenu::copy(m_session, Commands::exporting(m_plan.run, folder, m_plan.options));
