@@ -113,6 +113,7 @@ private Q_SLOTS:
                 continue;
             formats->selectRow(row);
             QCOMPARE(dtypes->findData(QStringLiteral("q8_0")) >= 0, choice.format == "gguf");
+            QCOMPARE(dtypes->findData(QStringLiteral("f16")) >= 0, choice.fidelity != core::Fidelity::Lifted);
             QCOMPARE(lift->isVisible(), choice.fidelity == core::Fidelity::Lifted);
             if (!lift->isVisible()) {
                 QVERIFY2(canGoOn() && !m_wizard->plan().options.lift, choice.format.c_str());
