@@ -57,7 +57,7 @@ QWidget* scrolled(QWidget* content, int leastWidth = 0) { // small screens: a pa
     area->setMinimumWidth(leastWidth);
     area->setWidgetResizable(true);
     area->setFrameShape(QFrame::NoFrame);
-    area->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    area->setHorizontalScrollBarPolicy(leastWidth > 0 ? Qt::ScrollBarAlwaysOff : Qt::ScrollBarAsNeeded);
     area->setWidget(content);
     return area;
 }

@@ -114,6 +114,7 @@ private:
         QString name;
         double x, y, shown; // shown: the smoothed value
         QColor color;
+        bool smooth; // of its look: else the value is shown as it is
     };
 
     Curve* find(const QString& id) const;

@@ -71,7 +71,7 @@ void CurvePlot::hoverAt(const QPointF& position) {
     if (!best)
         return endHover();
     const CurveSeries& series = best->series;
-    m_hover = Hover{best->name, series.x()[bestIndex], series.y()[bestIndex], series.smoothed()[bestIndex], best->look.color};
+    m_hover = Hover{best->name, series.x()[bestIndex], series.y()[bestIndex], series.smoothed()[bestIndex], best->look.color, best->look.smooth};
     m_overlay->replot();
     Q_EMIT pointHovered(best->id, m_hover->x, m_hover->y);
 }
@@ -141,7 +141,7 @@ void CurvePlot::paintHover(QCPPainter& painter) const {
     QStringList lines{metrics.elidedText(m_hover->name, Qt::ElideMiddle, int(area.width() * 0.6)),
                       (plot().xAxis->label().isEmpty() ? tr("x") : plot().xAxis->label()) + ' ' + readout(m_hover->x) + ": " +
                           readout(m_hover->y)};
-    if (m_smoothing > 0)
+    if (m_smoothing > 0 && m_hover->smooth)
         lines << tr("smoothed %1").arg(readout(m_hover->shown));
     int width = 0;
     for (const QString& line : lines)

@@ -12,6 +12,7 @@ namespace linnet::widgets {
 namespace {
 
 constexpr int kStrip = 12, kStripGap = 3; // of the means, pixels
+constexpr int kCost = 14, kLock = 13;     // of a layer's cost and lock in the gutter
 
 } // namespace
 
@@ -122,6 +123,14 @@ void HeadHeatMap::setHover(int layer, int head) {
     m_hoverLayer->replot();
 }
 
+void HeadHeatMap::setMarked(const QSet<HeadId>& heads, const QString& what) {
+    m_markText = what;
+    if (heads == m_marked)
+        return;
+    m_marked = heads;
+    m_selectionLayer->replot();
+}
+
 void HeadHeatMap::setPinned(std::optional<HeadId> head) {
     m_pinned = head;
     m_selectionLayer->replot();
@@ -154,6 +163,10 @@ QString HeadHeatMap::tooltipText(int layer, int head) const {
     text += readout(v);
     if (std::isfinite(v) && !m_data.unit.isEmpty())
         text += ' ' + m_data.unit;
+    if (m_marked.contains({layer, head}))
+        text += '\n' + m_markText;
+    if (layer >= 0 && layer < int(m_infos.size()) && !m_infos[size_t(layer)].note.isEmpty())
+        text += '\n' + m_infos[size_t(layer)].note;
     if (m_pinned && contains(m_pinned->layer, m_pinned->head))
         text += '\n' + tr("reference, layer %1, head %2: %3").arg(m_pinned->layer).arg(m_pinned->head).arg(readout(value(m_pinned->layer, m_pinned->head)));
     return text;
@@ -242,13 +255,14 @@ double HeadHeatMap::rowHeight() const {
 void HeadHeatMap::relayout() {
     const QFontMetrics metrics(font());
     m_kindWidth = 0;
-    bool anyLock = false;
+    m_anyLock = m_anyCost = false;
     for (const LayerInfo& info : m_infos) {
+        m_anyCost = m_anyCost || info.rank >= 0;
         m_kindWidth = std::max(m_kindWidth, rowHeight() >= 9 ? metrics.horizontalAdvance(info.kind) + 4 : 7);
-        anyLock = anyLock || info.locked;
+        m_anyLock = m_anyLock || info.locked;
     }
     fixHeight(*m_titleArea, metrics.height() + 4);
-    fixWidth(*m_gutter, (m_ticks.empty() ? 0 : 18) + m_kindWidth + (anyLock ? 13 : 0) + 2);
+    fixWidth(*m_gutter, (m_ticks.empty() ? 0 : 18) + m_kindWidth + (m_anyLock ? kLock : 0) + (m_anyCost ? kCost : 0) + 2);
     plot().xAxis->setLabel(m_range.hasMissing() ? tr("head") + QStringLiteral("\n ") : tr("head")); // a line for its legend
     int tickWidth = 0;
     for (const auto& tick : m_range.ticks(6))
@@ -297,6 +311,30 @@ QRect HeadHeatMap::tickRect(int layer) const {
     const QRectF row = cellRect(layer, 0);
     const int size = std::clamp(int(row.height()) - 2, 4, 13);
     return QRect(m_gutter->rect().left() + 2 + (13 - size) / 2, int(std::lround(row.center().y() - size / 2.0)), size, size);
+}
+
+QRectF HeadHeatMap::costRect(int layer) const {
+    if (layer < 0 || layer >= int(m_infos.size()) || m_infos[size_t(layer)].rank < 0)
+        return {};
+    const QRectF row = cellRect(layer, 0);
+    return QRectF(m_gutter->rect().right() - kCost, row.top(), kCost - 2, row.height());
+}
+
+QString HeadHeatMap::layerText(int layer) const {
+    if (layer < 0 || layer >= m_data.layers)
+        return {};
+    const LayerInfo info = m_infos.empty() ? LayerInfo() : m_infos[size_t(layer)];
+    QStringList parts;
+    if (!info.kind.isEmpty())
+        parts << info.kind;
+    if (info.fixed)
+        parts << tr("converted already");
+    else if (!m_ticks.empty())
+        parts << (m_ticks[size_t(layer)] ? tr("converted") : tr("kept"));
+    if (info.locked)
+        parts << tr("targets locked");
+    const auto text = tr("Layer %1: %2").arg(layer).arg(parts.join(QStringLiteral(", ")));
+    return info.note.isEmpty() ? text : text + '\n' + info.note;
 }
 
 QRectF HeadHeatMap::layerMeanRect(int layer) const {

@@ -37,6 +37,9 @@ public:
     struct LayerInfo {
         QString kind;        // "soft", "GDN", ...: shown when the rows are tall enough, a coloured strip otherwise
         bool locked = false; // its targets are locked
+        bool fixed = false;  // cannot be ticked: no box, hatched kind
+        double rank = -1;    // of its cost, 0 the cheapest to 1 the dearest: a bar; below 0: not measured
+        QString note = {};   // a line of the tooltips
     };
 
     explicit HeadHeatMap(QWidget* parent = nullptr);
@@ -49,6 +52,7 @@ public:
     void setLayerTicks(const std::vector<bool>& ticks);      // [layers], true = converted; empty: no tick boxes
     void setSelection(const QSet<HeadId>& heads, std::optional<HeadId> primary = {});
     void setHover(int layer, int head); // a light crosshair; -1, -1 removes it
+    void setMarked(const QSet<HeadId>& heads, const QString& what); // a dot in a corner, and a line of the tooltip
     void setPinned(std::optional<HeadId> head); // the reference: a corner mark, and its value in every tooltip
     void setGroupSize(int queryHeads);          // that share one key/value head; 1: no marks
     void setMarginsShown(bool shown);           // mean of each layer at the right, of each head below
@@ -67,6 +71,8 @@ public:
     QRectF cellRect(int layer, int head) const;
     std::optional<HeadId> cellAt(const QPointF& position) const;
     QRect tickRect(int layer) const;
+    QRectF costRect(int layer) const; // of the layer's bar; empty where no cost is known
+    QString layerText(int layer) const; // tooltip of the gutter
     QRectF layerMeanRect(int layer) const; // empty without margins
     QRectF headMeanRect(int head) const;
 
@@ -119,6 +125,7 @@ private:
     void paintMissing(QCPPainter& painter) const;
     void paintMargins(QCPPainter& painter) const;
     void paintGroups(QCPPainter& painter) const;
+    void paintMarks(QCPPainter& painter) const;
     void paintPin(QCPPainter& painter) const;
     void paintSelection(QCPPainter& painter) const;
     void paintHover(QCPPainter& painter) const;
@@ -133,7 +140,8 @@ private:
     std::vector<bool> m_ticks;
     QString m_emptyText;
 
-    QSet<HeadId> m_selection;
+    QSet<HeadId> m_selection, m_marked;
+    QString m_markText;
     std::optional<HeadId> m_primary, m_hover, m_pinned;
     HeadId m_cursor, m_anchor; // of the keyboard, and where a Shift range starts
     std::optional<QPointF> m_press;
@@ -145,6 +153,7 @@ private:
     QCPLayoutElement *m_titleArea = nullptr, *m_gutter = nullptr, *m_bar = nullptr;
     QCPLayer *m_selectionLayer = nullptr, *m_hoverLayer = nullptr;
     int m_kindWidth = 0, m_groupSize = 1;
+    bool m_anyCost = false, m_anyLock = false;
     bool m_marginsShown = false;
     struct Margin {
         double mean, position; // 0..1 of the colour map

@@ -94,14 +94,7 @@ void HeadHeatMap::hoverAt(const QPointF& position, const QPoint& globalPosition)
     const int layer = m_gutter->rect().contains(position.toPoint()) ? layerAt(position.y()) : -1;
     if (layer < 0)
         return QToolTip::hideText();
-    QStringList parts;
-    if (!m_infos.empty())
-        parts << m_infos[size_t(layer)].kind;
-    if (!m_ticks.empty())
-        parts << (m_ticks[size_t(layer)] ? tr("converted") : tr("kept"));
-    if (!m_infos.empty() && m_infos[size_t(layer)].locked)
-        parts << tr("targets locked");
-    QToolTip::showText(globalPosition, tr("Layer %1: %2").arg(layer).arg(parts.join(", ")), this);
+    QToolTip::showText(globalPosition, layerText(layer), this);
 }
 
 void HeadHeatMap::endHover() {

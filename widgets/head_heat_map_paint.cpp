@@ -115,6 +115,19 @@ void HeadHeatMap::paintGroups(QCPPainter& painter) const {
     }
 }
 
+void HeadHeatMap::paintMarks(QCPPainter& painter) const {
+    for (const HeadId id : m_marked) {
+        if (!contains(id.layer, id.head))
+            continue;
+        const QRectF r = cellRect(id.layer, id.head);
+        const double size = std::clamp(std::min(r.width(), r.height()) * 0.45, 2.5, 7.0);
+        painter.setPen(QPen(Qt::black, 1));
+        painter.setBrush(Qt::white);
+        painter.drawEllipse(QRectF(r.left() + 1.5, r.bottom() - size - 1.5, size, size));
+    }
+    painter.setBrush(Qt::NoBrush);
+}
+
 void HeadHeatMap::paintPin(QCPPainter& painter) const {
     if (!m_pinned || !contains(m_pinned->layer, m_pinned->head))
         return;
@@ -145,7 +158,10 @@ void HeadHeatMap::paintGutter(QCPPainter& painter) const {
     QFont small = font();
     for (int layer = 0; layer < m_data.layers; ++layer) {
         const QRectF row = cellRect(layer, 0);
-        if (!m_ticks.empty())
+        const bool fixed = !m_infos.empty() && m_infos[size_t(layer)].fixed;
+        if (fixed)
+            hatch(painter, QRectF(kindLeft, row.top(), m_kindWidth, row.height()), colors().axis);
+        else if (!m_ticks.empty())
             drawTick(painter, tickRect(layer), m_ticks[size_t(layer)], colors());
         if (m_infos.empty())
             continue;
@@ -158,6 +174,11 @@ void HeadHeatMap::paintGutter(QCPPainter& painter) const {
                              info.kind);
         } else {
             painter.fillRect(QRectF(kindLeft, row.top() + 0.5, 5, std::max(1.0, row.height() - 1)), kindColor(info.kind));
+        }
+        if (const QRectF bar = costRect(layer); !bar.isEmpty()) { // the dearest fills its place
+            painter.setAntialiasing(false);
+            painter.fillRect(QRectF(bar.left(), bar.top() + 0.5, std::max(1.0, bar.width() * info.rank), std::max(1.0, bar.height() - 1)), colors().fill);
+            painter.setAntialiasing(true);
         }
         if (info.locked)
             drawLock(painter, QRectF(kindLeft + m_kindWidth, row.top(), 12, row.height()), colors().text);
@@ -236,6 +257,7 @@ void HeadHeatMap::paintSelection(QCPPainter& painter) const {
     painter.setPen(QPen(Qt::white, 1.4, Qt::SolidLine, Qt::SquareCap));
     painter.drawLines(edges);
     painter.setBrush(Qt::NoBrush);
+    paintMarks(painter);
     if (m_primary && contains(m_primary->layer, m_primary->head)) {
         const QRectF r = cellRect(m_primary->layer, m_primary->head);
         painter.setPen(QPen(Qt::white, 5, Qt::SolidLine, Qt::SquareCap, Qt::MiterJoin));

@@ -15,7 +15,7 @@ constexpr double kLogarithmicFrom = 20; // largest / smallest value
 
 class BytesTicker : public QCPAxisTicker {
     QString getTickLabel(double tick, const QLocale&, QChar, int) override {
-        return tick < 0 ? QString() : QLocale::c().formattedDataSize(qRound64(tick), 1, QLocale::DataSizeSIFormat);
+        return tick < 0 ? QString() : QLocale::c().formattedDataSize(qRound64(tick), 1, QLocale::DataSizeIecFormat);
     }
 };
 
@@ -71,7 +71,7 @@ const KeepPoint* KeepCurve::find(int kept) const {
 
 QString KeepCurve::valueText(double value) const {
     if (m_data.bytes)
-        return QLocale::c().formattedDataSize(qRound64(value), 1, QLocale::DataSizeSIFormat);
+        return QLocale::c().formattedDataSize(qRound64(value), 1, QLocale::DataSizeIecFormat);
     return QString::number(value, 'g', 4) + (m_data.unit.isEmpty() ? QString() : ' ' + m_data.unit);
 }
 

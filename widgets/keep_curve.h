@@ -23,7 +23,7 @@ struct KeepCurveData {
     std::vector<KeepPoint> points; // in any order
     QString quantity, unit;        // "perplexity", ""; "KL", "nats a token"
     std::optional<double> teacher; // level of the teacher
-    bool bytes = false;            // values are shown as 16.8 MB
+    bool bytes = false;            // values are shown as 16.0 MiB
 };
 
 class KeepCurve : public PlotWidget {

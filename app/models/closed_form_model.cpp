@@ -47,6 +47,7 @@ void add(LayerFits& fits, const core::Json& json) {
     LayerFit fit;
     fit.layer = json["layer"].get<int>();
     fit.residual = number(json, "residual", kUnknown);
+    fit.ridge = number(json, "ridge", kUnknown);
     for (const auto& each : json.value("heads", core::Json::array())) {
         HeadFit& head = fit.heads.emplace_back();
         if (!each.is_object())

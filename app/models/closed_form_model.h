@@ -4,6 +4,7 @@
 #include <QObject>
 #include <QString>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <vector>
@@ -25,6 +26,7 @@ struct HeadFit {
 struct LayerFit {
     int layer = -1;
     double residual = 0; // squared error of the layer's output / square of the target
+    double ridge = std::numeric_limits<double>::quiet_NaN(); // of o_proj; not-a-number: an older run does not say
     std::vector<HeadFit> heads;
 };
 using LayerFits = std::map<int, LayerFit>;

@@ -66,7 +66,7 @@ TimingTable runTable(const RunEntry& run) {
         for (const auto& stage : run.report->stages)
             table.rows.push_back(stageRow(stage));
         if (run.report->peakMemoryBytes > 0)
-            table.facts << tr("peak memory %1").arg(QLocale(QLocale::English).formattedDataSize(static_cast<qint64>(run.report->peakMemoryBytes)));
+            table.facts << tr("peak memory %1").arg(QLocale(QLocale::English).formattedDataSize(static_cast<qint64>(run.report->peakMemoryBytes), 1, QLocale::DataSizeIecFormat));
     } else {
         table.rows = rowsSoFar(run.metrics);
     }

@@ -89,7 +89,7 @@ QString layerRanges(const std::vector<std::int64_t>& layers, const QString& betw
 }
 
 QString bytesText(double count) {
-    return QLocale::c().formattedDataSize(qRound64(count), count < 1e6 ? 0 : 1, QLocale::DataSizeSIFormat);
+    return QLocale::c().formattedDataSize(qRound64(count), count < (1 << 20) ? 0 : 1, QLocale::DataSizeIecFormat);
 }
 
 std::optional<std::int64_t> keptCount(Session& session) {
@@ -111,7 +111,7 @@ std::optional<std::int64_t> keptCount(Session& session) {
 }
 
 std::optional<std::vector<std::int64_t>> convertedByRanking(Session& session, std::int64_t keep) {
-    if (!session.ranking() || session.recipe()->layers() == 0)
+    if (!session.ranking() || session.rankingPartial() || session.recipe()->layers() == 0)
         return std::nullopt;
     const auto& recipe = session.recipe()->recipe();
     const auto kept = core::guarded([&] { return core::keepByRanking(convertFirst(session), keep, recipe.never, recipe.always); });

@@ -20,7 +20,7 @@ std::optional<std::vector<std::int64_t>> convertedLayers(Session& session);
 std::optional<std::vector<std::int64_t>> convertedByRanking(Session& session, std::int64_t keep);
 // Of one sequence of `tokens`, in the dtype that the teacher runs in.
 double cacheBytes(const core::ModelInfo& teacher, std::int64_t kept, std::int64_t tokens);
-QString bytesText(double count); // "16.8 MB"
+QString bytesText(double count); // "16.0 MiB": every size that the window shows
 QString layerRanges(const std::vector<std::int64_t>& layers, const QString& between); // sorted ones: "0-4, 6, 7"
 // Of the opened model: what a hybrid that is opened as a teacher has converted already.
 std::int64_t convertedBefore(Session& session);

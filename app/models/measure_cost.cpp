@@ -37,11 +37,14 @@ void MeasureCost::forget() {
 }
 
 void MeasureCost::start() {
-    QThreadPool::globalInstance()->start([this, alive = std::weak_ptr<int>(m_alive), asked = m_asked, recipe = m_recipe, teacher = m_teacher] {
-        const auto estimate = core::estimateSelection(recipe, teacher);
+    inBackground([this, alive = std::weak_ptr<int>(m_alive), asked = m_asked, recipe = m_recipe, teacher = m_teacher] {
+        const auto known = core::knownSelection(recipe, core::cacheFolder() / "banks");
+        const bool measured = known && known->whole;
+        const auto estimate = measured ? core::Estimate() : core::estimateSelection(recipe, teacher);
         QMetaObject::invokeMethod(QCoreApplication::instance(), [=, this] {
             if (alive.expired() || asked != m_asked || !estimate)
                 return;
+            m_measured = measured;
             m_seconds = estimate->seconds;
             Q_EMIT changed();
         });

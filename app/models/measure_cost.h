@@ -16,6 +16,7 @@ public:
     void ask(const core::Recipe& recipe, const core::ModelInfo& teacher); // with the rule as its keep
     void forget();
     std::optional<double> seconds() const { return m_seconds; } // of what was last asked for; nullopt: not known yet
+    bool measured() const { return m_seconds && m_measured; }   // before: Measure shows it at once
     static QString text(double seconds);                        // "about 3 min"
 Q_SIGNALS:
     void changed();
@@ -26,6 +27,7 @@ private:
     core::Recipe m_recipe;
     core::ModelInfo m_teacher;
     std::optional<double> m_seconds;
+    bool m_measured = false;
     int m_asked = 0;
     std::shared_ptr<int> m_alive = std::make_shared<int>(0);
 };

@@ -134,10 +134,10 @@ QString RunText::detail(const RunEntry& run, int place, bool held) {
         return (run.saved ? tr("Failed%1 Resume tries again from the last checkpoint.") : tr("Failed%1 Nothing of it was saved: put that right and run again."))
             .arg(run.failure.isEmpty() ? QStringLiteral(".") : QStringLiteral(": ") + run.failure + (run.failure.endsWith(QLatin1Char('.')) ? QString() : QStringLiteral(".")));
     if (s == QLatin1String("stopped") && run.disk.ending == core::RunEnding::Unknown && !run.disk.stage.empty())
-        return where.isEmpty() ? tr("Ended without a word in %1 (killed?). Resume goes on from the last checkpoint.").arg(stage(run.disk.stage))
-                               : tr("Ended without a word at %1 (killed?). Resume goes on from the last checkpoint%2.")
+        return where.isEmpty() ? tr("Ended without a word in %1 (killed?). Resume continues from the last checkpoint.").arg(stage(run.disk.stage))
+                               : tr("Ended without a word at %1 (killed?). Resume continues from the last checkpoint%2.")
                                      .arg(where, run.disk.savedStep ? tr(", step %1").arg(*run.disk.savedStep) : QString());
-    return where.isEmpty() ? tr("Stopped, saved; Resume goes on from there.") : tr("Stopped at %1, saved; Resume goes on from there.").arg(where);
+    return where.isEmpty() ? tr("Stopped, saved; Resume continues from there.") : tr("Stopped at %1, saved; Resume continues from there.").arg(where);
 }
 
 } // namespace linnet::app

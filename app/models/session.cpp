@@ -79,9 +79,11 @@ Session::Session(QObject* parent) : QObject(parent) {
 
 Session::~Session() = default;
 
-void Session::chooseNewest() {
-    const auto newest = std::find_if(runs().begin(), runs().end(), [](const auto& run) { return run->hasBegun(); });
-    if (m_teacher && !m_library.chosen() && newest != runs().end())
+void Session::chooseNewest(bool opened) {
+    const auto own = [this](const auto& run) { return run->hasBegun() && isRunOf(*run, *m_teacher); };
+    if (!m_teacher || (m_library.chosen() && (!opened || own(m_library.chosen()))))
+        return;
+    if (const auto newest = std::find_if(runs().begin(), runs().end(), own); newest != runs().end())
         m_library.choose((*newest)->folder);
 }
 
@@ -105,7 +107,8 @@ void Session::setProfile(std::shared_ptr<const core::Profile> profile) {
     Q_EMIT profileChanged();
 }
 
-void Session::adoptRanking(const core::Selection& ranking, const Pins& pins) {
+void Session::adoptRanking(const core::Selection& ranking, const Pins& pins, bool partial) {
+    m_rankingPartial = partial;
     m_ranking = ranking;
     m_rankingPins = pins;
     m_rankingNote.clear();
@@ -225,7 +228,7 @@ Job Session::profileJob(JobKind kind) const {
     return job;
 }
 
-void Session::selectLayers(const core::KeepRule& rule) {
+void Session::selectLayers(const core::KeepRule& rule, bool choose) {
     if (!m_teacher || m_state != JobState::Idle)
         return;
     Job job;
@@ -236,7 +239,8 @@ void Session::selectLayers(const core::KeepRule& rule) {
         Q_EMIT failed(tr("The layers can't be chosen"), problems.front());
         return;
     }
-    submit(std::move(job), tr("Choosing layers by %1").arg(QString::fromStdString(rule.text())));
+    m_jobChooses = choose;
+    submit(std::move(job), (choose ? tr("Choosing layers by %1") : tr("Measuring layers by %1")).arg(QString::fromStdString(rule.text())));
 }
 
 std::uint64_t Session::submitProbe(Job job) { // beside the jobs that a person sees: it is short, and gives way to them
@@ -430,8 +434,8 @@ void Session::finish(const JobResult& result) {
     }
     if (cancelled) {
         addLog(tr("stopped"));
-        Q_EMIT notice(result.kind == JobKind::Convert || result.kind == JobKind::Resume ? tr("Stopped; saved in %1, Resume goes on").arg(text(result.path))
-                      : result.kind == JobKind::Select                                 ? tr("Stopped; what was measured is kept, Measure goes on")
+        Q_EMIT notice(result.kind == JobKind::Convert || result.kind == JobKind::Resume ? tr("Stopped; saved in %1. Resume continues it").arg(text(result.path))
+                      : result.kind == JobKind::Select                                 ? tr("Stopped; what was measured is kept. Measure continues it")
                                                                                        : tr("Stopped"));
     } else if (result.deviceLost) {
         return leaveDevice(*result.error);
@@ -484,10 +488,12 @@ void Session::finishOpen(const JobResult& result) {
         m_pendingRun.clear();
     }
     Q_EMIT teacherChanged();
-    chooseNewest();
+    chooseNewest(true);
     if (const auto pending = std::exchange(m_pendingRecipe, std::nullopt))
         useRecipe(pending->first, pending->second);
     m_knownProfile = submitProbe(profileJob(JobKind::KnownProfile));
+    if (!m_ranking)
+        lookForRanking(m_recipe.recipe());
 }
 
 void Session::takeKnownProfile(const JobResult& result) {
@@ -531,8 +537,15 @@ void Session::loadStartingRecipe() { // of last time, else the default one
 }
 
 void Session::finishSelection(const JobResult& result) {
-    if (!result.selection)
-        return;
+    if (!result.selection) { // stopped: what was measured of it is shown
+        auto recipe = m_recipe.recipe();
+        recipe.keep = m_jobRule;
+        return lookForRanking(recipe);
+    }
+    if (!std::exchange(m_jobChooses, true)) {
+        m_jobTitle = tr("Measured %n layer(s)", nullptr, static_cast<int>(result.selection->ranking.size()));
+        return Q_EMIT jobChanged();
+    }
     std::vector<std::int64_t> converted;
     for (std::int64_t l = 0; l < m_recipe.layers(); ++l)
         if (!std::binary_search(result.selection->kept.begin(), result.selection->kept.end(), l))
@@ -565,12 +578,26 @@ void Session::openRun(const QString& folder) {
     });
 }
 
+// What was measured before for the recipe as it is, by this window or another: its costs are shown, nothing of the recipe changes.
+void Session::lookForRanking(const core::Recipe& recipe) {
+    if (!m_teacher)
+        return;
+    inBackground([session = QPointer(this), recipe, hash = m_teacher->hash] {
+        auto found = std::make_shared<std::optional<core::RunSelection>>(core::knownSelection(recipe, core::cacheFolder() / "banks"));
+        QMetaObject::invokeMethod(QCoreApplication::instance(), [session, hash, found] {
+            if (session && *found && session->m_teacher && session->m_teacher->hash == hash && (!session->m_ranking || session->m_rankingPartial))
+                session->adoptRanking((*found)->selection, {(*found)->never, (*found)->always}, (*found)->partial);
+        });
+    });
+}
+
 void Session::takeSelection(const QString& folder, const std::optional<core::RunSelection>& found) {
     const auto run = m_library.find(folder);
     if (!run || run != currentRun() || m_ranking)
         return;
     if (found)
         return adoptRanking(found->selection, {found->never, found->always});
+    lookForRanking(m_recipe.recipe());
     m_rankingNote = run->recipe && run->recipe->keep.kind == core::KeepRule::Kind::Method
                         ? tr("%1 has not measured its layers yet.").arg(run->name)
                         : tr("No costs were measured for %1: its recipe names the layers itself.").arg(run->name);

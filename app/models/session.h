@@ -42,6 +42,7 @@ public:
     // The last measured layer choice (of a job, of a run or of a run that was opened), and the pins that it was measured with.
     const core::Selection* ranking() const { return m_ranking ? &*m_ranking : nullptr; }
     const Pins& rankingPins() const { return m_rankingPins; }
+    bool rankingPartial() const { return m_rankingPartial; } // measuring was stopped: a choice would be made of some layers only
     QString rankingNote() const { return m_rankingNote; } // why an opened run has none, "" where that is not so
     bool rankingPinsHold() const { return m_rankingPins == Pins{m_recipe.recipe().never, m_recipe.recipe().always}; }
     TargetProbeModel* probes() { return &m_probes; }
@@ -61,7 +62,7 @@ public:
     QStringList logLines() const { return m_log; }
     void addLog(const QString& line);
     void adopt(const core::ModelInfo& teacher, std::shared_ptr<const core::Profile> profile); // as if opened and profiled
-    void adoptRanking(const core::Selection& ranking, const Pins& pins); // as if measured
+    void adoptRanking(const core::Selection& ranking, const Pins& pins, bool partial = false); // as if measured
     void adoptRun(const RunEntry& run);                                  // as if it had just run
     QString runsFolder() const { return m_library.runsFolder(); }
     QStringList recentModels() const;
@@ -77,7 +78,7 @@ public Q_SLOTS:
     void takeSettings(const core::Recipe& recipe, const QString& what); // of a recipe of any teacher, for the opened one
     void openFor(const core::Recipe& recipe, const QString& what);      // its teacher, then the recipe
     void profileTeacher();
-    void selectLayers(const core::KeepRule& rule); // measures, then sets the layers that it chose
+    void selectLayers(const core::KeepRule& rule, bool choose = true); // measures, then sets the layers that it chose
     void startRun();
     void resumeRun(const QString& folder);
     void showRun(const QString& folder); // a run on disk becomes the current one
@@ -123,7 +124,8 @@ private:
     void openRun(const QString& folder);
     void forgetTeacher();
     void takeSelection(const QString& folder, const std::optional<core::RunSelection>& found); // of an opened run
-    void chooseNewest(); // run, where none is chosen
+    void lookForRanking(const core::Recipe& recipe); // where none is shown
+    void chooseNewest(bool opened = false); // run of this teacher, where none is chosen; a model was opened: or one of another teacher
     RecipeModel m_recipe;
     SelectionModel m_selection;
     ClosedFormModel m_closedForm;
@@ -139,6 +141,7 @@ private:
     std::optional<core::Selection> m_ranking;
     Pins m_rankingPins, m_jobPins;
     QString m_rankingNote;
+    bool m_rankingPartial = false, m_jobChooses = true; // the second of a selection
     core::KeepRule m_jobRule; // of a selection
     RunLibrary m_library{{[this] { return m_state == JobState::Idle; }, [this](Job job, const QString& title) { submit(std::move(job), title); }, [this] { stop(); }}};
     GenerateModel m_generation{[this](Job job, const QString& title) { return m_teacher && m_state == JobState::Idle && (submit(std::move(job), title), true); }};

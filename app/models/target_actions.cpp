@@ -1,5 +1,6 @@
 #include "app/models/target_actions.h"
 
+#include "app/models/layer_choice.h"
 #include "app/models/session.h"
 #include "core/profile/similar_heads.h"
 
@@ -59,6 +60,7 @@ SpreadResult spreadTargets(Session& session, HeadId from, const QList<TargetFiel
         return result;
     }
     QList<TargetEdit> edits;
+    const auto converted = convertedLayers(session);
     for (const auto& head : heads) {
         const auto target = session.recipe()->target(head);
         const auto before = edits.size();
@@ -68,6 +70,7 @@ SpreadResult spreadTargets(Session& session, HeadId from, const QList<TargetFiel
             else if (const auto value = targetValue(source, field))
                 edits << TargetEdit{head, field, value};
         result.heads += edits.size() > before ? 1 : 0;
+        result.idle += edits.size() > before && converted && !std::binary_search(converted->begin(), converted->end(), head.layer) ? 1 : 0;
     }
     if (!edits.isEmpty())
         session.recipe()->editTargets(edits, Words::tr("Apply the targets of layer %1, head %2 to %3").arg(from.layer).arg(from.head).arg(spreadText(from, spread)));

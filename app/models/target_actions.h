@@ -15,6 +15,7 @@ QList<HeadId> spreadHeads(Session& session, HeadId from, Spread spread);
 
 struct SpreadResult {
     int heads = 0;  // that got at least one value
+    int idle = 0;   // of those: in layers that the recipe keeps as softmax
     int locked = 0; // cells left as they are because they are locked
     QString refused; // why nothing was done, ""
 };

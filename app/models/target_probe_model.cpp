@@ -19,6 +19,10 @@ TargetProbeModel::TargetProbeModel(RecipeModel* recipe, SelectionModel* selectio
     : QObject(parent), m_recipe(recipe), m_selection(selection), m_request(std::move(submit), [this] { return job(); }) {
     connect(recipe, &RecipeModel::changed, this, &TargetProbeModel::refresh);
     connect(selection, &SelectionModel::changed, this, &TargetProbeModel::refresh);
+    connect(&m_request, &WorkerRequest::put, this, [this](bool taken) {
+        if (std::exchange(m_waits, !taken) != !taken)
+            Q_EMIT changed();
+    });
 }
 
 void TargetProbeModel::refresh() {
@@ -79,7 +83,10 @@ void TargetProbeModel::take(const JobResult& result) {
     } else if (result.error && result.error->code != core::ErrorCode::Cancelled) {
         m_error = QString::fromStdString(result.error->message);
         set(State::Failed);
-    } // cancelled: another job took the worker, retry() comes when it ends
+    } else { // another job took the worker, retry() comes when it ends
+        m_waits = true;
+        Q_EMIT changed();
+    }
 }
 
 void TargetProbeModel::adopt(HeadId head, const core::ProbedHead& result) {
@@ -96,7 +103,7 @@ bool TargetProbeModel::costly() const {
 QString TargetProbeModel::text() const {
     switch (m_state) {
     case State::None: return {};
-    case State::Measuring: return tr("measuring the residual...");
+    case State::Measuring: return m_waits ? tr("the residual is measured when the running job is done") : tr("measuring the residual...");
     case State::Failed: return tr("residual not measured: %1").arg(m_error);
     case State::Known: break;
     }

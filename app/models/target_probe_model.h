@@ -38,6 +38,7 @@ private:
     SelectionModel* m_selection;
     WorkerRequest m_request;
     State m_state = State::None;
+    bool m_waits = false; // for a job that has the worker
     HeadId m_head;
     std::string m_key; // all that the answer depends on
     core::ProbedHead m_result;

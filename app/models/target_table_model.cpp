@@ -57,19 +57,39 @@ QString allowedText(TargetField field) {
     return TargetTableModel::tr("an output gate is a number from 0 up");
 }
 
+// What the closed form's grid takes where `field` is left to it, given the other value of a person's: of the probe, else of the chosen run where its
+// recipe left the same to the grid, else of the picture that Probe draws.
+std::optional<double> gridChoice(Session& session, HeadId head, TargetField field) {
+    const bool decay = field == TargetField::HalfLife;
+    const auto target = session.recipe()->target(head);
+    const auto other = decay ? TargetField::Beta : TargetField::HalfLife;
+    const bool free = !targetValue(target, field);
+    if (const auto* probes = session.probes(); probes->head() == head && probes->state() == TargetProbeModel::State::Known) {
+        const auto& option = free ? probes->result().chosen : probes->result().automatic;
+        return decay ? option.halfLife : option.beta;
+    }
+    if (const auto* fit = session.closedForm()->head(head.layer, head.head)) {
+        core::HeadTarget then;
+        if (const auto run = session.currentRun(); run && run->recipe)
+            if (const auto layer = run->recipe->targets.find(head.layer); layer != run->recipe->targets.end())
+                if (const auto found = layer->second.find(head.head); found != layer->second.end())
+                    then = found->second;
+        const double value = decay ? fit->chosen.halfLife : fit->chosen.beta;
+        if (!targetValue(then, field) && targetValue(then, other) == targetValue(target, other) && !std::isnan(value))
+            return value;
+    }
+    const auto view = session.headViews()->view();
+    if (!view || view->layer != head.layer || view->head != head.head || target.halfLife || target.beta)
+        return {};
+    const double value = decay ? view->halfLife : view->betaMean;
+    return std::isnan(value) ? std::nullopt : std::optional(value);
+}
+
 } // namespace
 
 std::optional<double> automaticTarget(Session& session, HeadId head, TargetField field) {
     if (session.recipe()->recipe().preset == "linnet" && (field == TargetField::HalfLife || field == TargetField::Beta)) { // its grid's choice
-        const bool decay = field == TargetField::HalfLife;
-        if (const auto* probes = session.probes(); probes->head() == head && probes->state() == TargetProbeModel::State::Known)
-            return decay ? probes->result().automatic.halfLife : probes->result().automatic.beta;
-        const auto* fit = session.closedForm()->head(head.layer, head.head);
-        const auto& target = session.recipe()->target(head);
-        if (!fit || target.halfLife || target.beta) // a choice among what a person's value left
-            return {};
-        const double value = decay ? fit->chosen.halfLife : fit->chosen.beta;
-        return std::isnan(value) ? std::nullopt : std::optional(value);
+        return gridChoice(session, head, field);
     }
     const auto& all = session.automaticTargets();
     if (!head.valid() || head.layer >= static_cast<int>(all.size()) || head.head >= static_cast<int>(all[static_cast<std::size_t>(head.layer)].size()))
@@ -89,6 +109,7 @@ TargetTableModel::TargetTableModel(Session* session, QObject* parent) : QAbstrac
     connect(session, &Session::profileChanged, this, &TargetTableModel::refresh);
     connect(session->probes(), &TargetProbeModel::changed, this, &TargetTableModel::refresh);
     connect(session->closedForm(), &ClosedFormModel::changed, this, &TargetTableModel::refresh);
+    connect(session->headViews(), &HeadViewModel::changed, this, &TargetTableModel::refresh);
     m_heads = session->selection()->sorted();
 }
 
@@ -242,8 +263,9 @@ QString TargetTableModel::tooltip(int row, int column) const {
     const auto value = user(row);
     const auto result = value ? check(field, *value) : Check::Fine;
     if (costly(row))
-        return tr("Costs more than 10 %: %1").arg(m_session->probes()->text());
-    const auto prefix = result == Check::Invalid ? tr("Out of range: ") : result == Check::Unusual ? tr("Allowed, but far from what heads do: ") : QString();
+        return tr("%1 costs more than 10 %: %2").arg(numberText(known(value)), m_session->probes()->text());
+    const auto set = value ? tr("%1. ").arg(numberText(*value)) : QString(); // the column is narrow
+    const auto prefix = set + (result == Check::Invalid ? tr("Out of range: ") : result == Check::Unusual ? tr("Allowed, but far from what heads do: ") : QString());
     return prefix + allowedText(field) + tr("; empty = automatic");
 }
 

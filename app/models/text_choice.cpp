@@ -101,7 +101,7 @@ TextLook lookAtText(const core::Recipe& recipe) {
     }
     const auto needed = recipe.calibrationTokens + recipe.selectionTokens + recipe.evaluationTokens;
     const QLocale english(QLocale::English);
-    const auto size = english.formattedDataSize(found.bytes, 1, QLocale::DataSizeSIFormat);
+    const auto size = english.formattedDataSize(found.bytes, 1, QLocale::DataSizeIecFormat);
     if (!found.more && recipe.dataText.front() != "default" && found.bytes < needed) // a token is a byte at least
         return {tr("%1 of text is too little: calibration, selection and evaluation need %2 tokens. Choose more text, or lower them below.").arg(size, english.toString(static_cast<qlonglong>(needed))), {}};
     return {{}, tr("%n file(s), %1, about %2 tokens; the run takes %3", found.files)

@@ -47,7 +47,9 @@ ClosedFormView::ClosedFormView(Session* session, QWidget* parent) : QWidget(pare
         label->setWordWrap(true);
         label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     }
-    m_title->setToolTip(tr("Heads of a layer share their work: what a head takes is best for the layer, not always for the head alone."));
+    m_title->setToolTip(tr("Heads of a layer share their work: what a head takes is best for the layer, not always for the head alone.\n"
+                          "Of the layer: with the o_proj that was fitted. Where alignment follows (steps above 0) that one is held near the teacher's by a larger ridge, from which "
+                          "it learns faster: more is left then than in a run without steps, though the heads' own residuals are the same."));
     const QStringList columns{tr("residual"), tr("half-life"), tr("beta"), tr("with")};
     const QStringList hints{tr("what is left of the head's output after the best linear map: 0 all is there, 1 nothing"), tr("tokens; none: no decay"), tr("mean of the write gate"),
                             tr("taps: values convolved by the distances that the head looks at; RoPE: positions folded into queries; centred: mean key removed")};
@@ -91,7 +93,8 @@ void ClosedFormView::refresh() {
         return;
     }
     m_chosen->setForegroundRole(QPalette::WindowText);
-    m_title->setText(tr("<b>Closed form</b>: residual %1 of this head, %2 of layer %3").arg(residualText(head->chosen.residual), residualText(layer->residual)).arg(id.layer));
+    m_title->setText(tr("<b>Closed form</b>: residual %1 of this head, %2 of layer %3").arg(residualText(head->chosen.residual), residualText(layer->residual)).arg(id.layer) +
+                     (std::isfinite(layer->ridge) ? tr(" (o_proj with ridge %1)").arg(number(layer->ridge)) : QString()));
     const auto& chosen = head->chosen;
     const auto config = m_session->teacher() ? m_session->teacher()->config : core::ModelConfig();
     auto parts = others(chosen, config);

@@ -5,6 +5,7 @@
 #include <QCoreApplication>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace linnet::app {
 namespace {
@@ -134,7 +135,9 @@ void drawDrift(widgets::CurvePlot& plot, const DrawnRun& run) {
 }
 
 void drawCalibration(widgets::CurvePlot& plot, const DrawnRun& run) {
-    std::vector<double> x, p10, p50, p90, layers, whole;
+    constexpr double kHalfBand = 0.3, kGap = std::numeric_limits<double>::quiet_NaN();
+    std::vector<double> x, bandX, p10, p50, p90, layers, whole;
+    double ridge = kGap;
     for (const auto& [layer, fit] : run.fits) {
         std::vector<double> heads;
         for (const auto& head : fit.heads)
@@ -143,27 +146,33 @@ void drawCalibration(widgets::CurvePlot& plot, const DrawnRun& run) {
         if (std::isfinite(fit.residual)) {
             layers.push_back(layer);
             whole.push_back(fit.residual);
+            ridge = fit.ridge;
         }
         if (heads.empty())
             continue;
         x.push_back(layer);
-        p10.push_back(percentile(heads, 0.1));
         p50.push_back(percentile(heads, 0.5));
-        p90.push_back(percentile(heads, 0.9));
+        for (const double side : {-kHalfBand, kHalfBand}) { // a band of its own for each layer: none where nothing was converted
+            bandX.push_back(layer + side);
+            p10.push_back(percentile(heads, 0.1));
+            p90.push_back(percentile(heads, 0.9));
+        }
+        bandX.push_back(layer + 0.5);
+        p10.push_back(kGap), p90.push_back(kGap);
     }
     auto look = lookOf(run);
     look.smooth = false;
     const auto id = [&](const char* part) { return run.entry->folder + QLatin1Char('|') + QLatin1String(part); };
     for (const char* part : {"p10", "p90", "p50", "layer"})
         plot.clearPoints(id(part));
-    put(plot, id("p10"), Text::tr("%1, heads 10 %").arg(nameOf(run)), edgeOf(look), x, p10);
-    put(plot, id("p90"), Text::tr("%1, heads 90 %").arg(nameOf(run)), edgeOf(look), x, p90);
+    put(plot, id("p10"), Text::tr("%1, heads 10 %").arg(nameOf(run)), edgeOf(look), bandX, p10);
+    put(plot, id("p90"), Text::tr("%1, heads 90 %").arg(nameOf(run)), edgeOf(look), bandX, p90);
     look.style = Qt::NoPen; // points: between two converted layers there may be others
     put(plot, id("p50"), Text::tr("%1, median of the heads").arg(nameOf(run)), look, x, p50);
     auto ofLayer = heldOutOf(look);
     ofLayer.style = Qt::NoPen;
     ofLayer.marker = look.marker == Marker::Diamond ? Marker::Square : Marker::Diamond;
-    put(plot, id("layer"), Text::tr("%1, whole layer").arg(nameOf(run)), ofLayer, layers, whole);
+    put(plot, id("layer"), std::isfinite(ridge) ? Text::tr("%1, whole layer (ridge %2)").arg(nameOf(run)).arg(ridge) : Text::tr("%1, whole layer").arg(nameOf(run)), ofLayer, layers, whole);
     plot.setBand(id("p10"), id("p90"));
 }
 

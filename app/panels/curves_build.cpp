@@ -24,6 +24,7 @@ void CurvesPanel::rebuild(bool keepViews) { // where a person has zoomed to
             views[stage] = m_plots[stage]->view();
         m_plots[stage]->clear();
         const auto quantity = m_quantity->currentIndex() == 0 ? tr("loss") : m_quantity->currentText();
+        m_plots[stage]->setWholeX(overLayers(stage) || options().axis != CurveAxis::Time); // there is no half step
         m_plots[stage]->setAxisLabels(overLayers(stage) ? tr("layer") : m_axis->currentText(), stage == Calibration ? tr("residual") : stage == Drift ? tr("loss") : quantity);
     }
     for (int stage = 0; stage < Stages; ++stage)

@@ -10,7 +10,7 @@
 namespace linnet::app {
 namespace {
 
-constexpr int kNarrow = 1000, kWide = 1200, kMargin = 30; // pixels
+constexpr int kNarrow = 1000, kWide = 1200, kMargin = 30, kUsable = 285; // pixels; the last of a dock that comes back
 
 }
 
@@ -65,6 +65,7 @@ void DockFold::shown(QDockWidget* dock) {
     if (!m_narrow || m_moving || dock->isFloating() || m_window->width() >= m_least)
         return;
     fold(m_folding.contains(dock) ? m_staying : m_folding);
+    m_window->resizeDocks({dock}, {std::max(m_sizes.value(dock).width(), kUsable)}, Qt::Horizontal);
 }
 
 void DockFold::remember() {

@@ -107,7 +107,6 @@ void EvaluationPanel::refill() {
     const auto run = m_session->currentRun();
     const std::map<std::string, core::Evaluation> none;
     const auto& evaluation = run ? run->evaluation : none;
-    const auto teacher = evaluation.find("teacher");
     m_caption->setText(tr("<b>No evaluation yet.</b> A run measures teacher, naive copy, zero gate and student on the same held-out text."));
     const std::pair<const char*, QString> rows[] = {{"teacher", tr("teacher")}, {"naive", tr("naive copy")}, {"zero_gate", tr("zero gate")}, {"student", tr("student")}};
     for (int row = 0; row < kModels; ++row) {
@@ -116,8 +115,7 @@ void EvaluationPanel::refill() {
         if (found != evaluation.end()) {
             const auto& e = found->second;
             cells[1] = QString::number(e.perplexity, 'f', 3);
-            if (teacher != evaluation.end())
-                cells[2] = QString::number(e.perplexity / teacher->second.perplexity, 'f', 3);
+            cells[2] = withNoise(measured(evaluation, rows[row].first, Quantity::Ratio), 3);
             cells[3] = withError(e.loss, e.lossSe);
             cells[4] = withError(e.klToTeacher, e.klSe);
             cells[5] = withError(e.top1Agreement, e.top1Se);

@@ -177,7 +177,7 @@ void HeadsPage::hideEvent(QHideEvent* event) {
 
 void HeadsPage::showOverview() {
     const auto& teacher = m_session->teacher();
-    const std::array<Metric, 3> metrics{Metric::Distance, m_controls->absoluteConcentration() ? Metric::ConcentrationAbsolute : Metric::ConcentrationLayer, Metric::OutputAfter};
+    const std::array<Metric, 3> metrics{m_controls->overviewDistance(), m_controls->absoluteConcentration() ? Metric::ConcentrationAbsolute : Metric::ConcentrationLayer, Metric::OutputAfter};
     for (std::size_t i = 0; i < m_maps.size(); ++i) {
         auto* map = m_maps[i];
         const auto text = metricText(metrics[i]);

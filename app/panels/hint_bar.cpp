@@ -17,7 +17,7 @@ namespace {
 QString hintOf(const QString& page) {
     const std::pair<const char*, QString> hints[] = {
         {"headsPage", HintBar::tr("One cell is one head. Profile measures them; click a cell to see how the head attends, tick a layer at the left edge to convert it.")},
-        {"layersPage", HintBar::tr("Choose how many layers stay softmax. Measure ranks them on your text; the curve shows what each further layer costs.")},
+        {"layersPage", HintBar::tr("Choose how many layers stay softmax. Measure ranks them on your text: the table shows what each layer costs. Methods that make students (kl, greedy) also draw what each number of layers costs.")},
         {"runsPage", HintBar::tr("Every run keeps its recipe, its numbers and a colour. Select two to see what differs, or take one as the baseline.")},
         {"curvesPanel", HintBar::tr("A run draws here while it goes: the median of its layers in a band from 10 to 90 %. Wheel zooms (with Ctrl where the page scrolls), a double click shows all.")},
         {"evaluationPanel", HintBar::tr("The student beside its teacher, on text that no stage has seen. A dash is not measured; ± is the standard error.")},

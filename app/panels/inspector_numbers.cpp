@@ -110,18 +110,18 @@ void InspectorNumbers::fill(HeadId id) {
     }
     const auto& head = profile->layers[static_cast<std::size_t>(id.layer)][static_cast<std::size_t>(id.head)];
     Rows rows(session(), id);
-    rows.add(tr("distance, tokens"), withError(head.distance.mean, head.distance.se), Metric::Distance);
+    rows.add(tr("attention distance"), withError(head.distance.mean, head.distance.se), Metric::Distance);
     rows.addWide(tr("p10 / median / p90"), sectionNumber(head.p10) + QStringLiteral(" / ") + sectionNumber(head.p50) + QStringLiteral(" / ") + sectionNumber(head.p90));
-    rows.add(tr("without sinks"), withError(head.distanceNoSink.mean, head.distanceNoSink.se), Metric::DistanceNoSink);
+    rows.add(tr("– without sink"), withError(head.distanceNoSink.mean, head.distanceNoSink.se), Metric::DistanceNoSink);
     rows.add(tr("its median"), sectionNumber(head.medianNoSink));
     rows.add(tr("entropy, nats"), withError(head.entropy.mean, head.entropy.se));
-    rows.add(tr("concentration"), sectionNumber(head.concentrationLayer), Metric::ConcentrationLayer);
-    rows.add(tr("– absolute"), sectionNumber(head.concentrationAbsolute), Metric::ConcentrationAbsolute);
-    rows.add(tr("on first 4 tokens"), withError(head.sinkMass, head.sinkSe), Metric::SinkMass);
-    rows.add(tr("on token before"), withError(head.previousMass, head.previousSe), Metric::PreviousMass);
-    rows.add(tr("on itself"), withError(head.selfMass, head.selfSe));
-    rows.add(tr("RMS before o_proj"), withError(head.rmsPreO, head.rmsPreOSe), Metric::OutputBefore);
-    rows.add(tr("RMS after o_proj"), withError(head.rmsPostO, head.rmsPostOSe), Metric::OutputAfter);
+    rows.add(tr("concentration"), sectionNumber(head.concentrationAbsolute), Metric::ConcentrationAbsolute);
+    rows.add(tr("– within layer"), sectionNumber(head.concentrationLayer), Metric::ConcentrationLayer);
+    rows.add(tr("sink mass"), withError(head.sinkMass, head.sinkSe), Metric::SinkMass);
+    rows.add(tr("previous-token mass"), withError(head.previousMass, head.previousSe), Metric::PreviousMass);
+    rows.add(tr("mass on itself"), withError(head.selfMass, head.selfSe));
+    rows.add(tr("output scale"), withError(head.rmsPostO, head.rmsPostOSe), Metric::OutputAfter);
+    rows.add(tr("– before o_proj"), withError(head.rmsPreO, head.rmsPreOSe), Metric::OutputBefore);
     m_numbers->setText(rows.html());
     const QLocale locale(QLocale::English);
     m_sample->setText(tr("n = %1 sequences of %2 tokens (%3); ± is one standard error over sequences. Sinks: the first 4 tokens. Ranks in layer and model: 1 is the largest.")

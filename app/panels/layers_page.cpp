@@ -59,6 +59,10 @@ constexpr Method kMethods[] = {
     {"score", QT_TRANSLATE_NOOP("linnet::app::LayersPage", "From the profile: how much of the stream each layer's attention is. No evaluation, only the profile.")},
 };
 
+bool hasCurve(const QString& method) { // its measurement makes students
+    return method != QLatin1String("bypass") && method != QLatin1String("score");
+}
+
 bool measures(const QString& method) {
     return method != QLatin1String("uniform");
 }
@@ -83,10 +87,20 @@ LayersPage::LayersPage(Session* session, QWidget* parent) : QWidget(parent), m_s
     m_summary->setObjectName(QStringLiteral("layersPageSummary"));
     m_note = new QLabel;
     m_note->setObjectName(QStringLiteral("layersPageNote"));
+    m_take = new QPushButton(tr("&Take these"));
+    m_take->setObjectName(QStringLiteral("takeMeasured"));
+    m_take->setToolTip(tr("Set the layers that the measurement would choose; Undo takes it back"));
+    m_take->hide();
+    connect(m_take, &QPushButton::clicked, this, &LayersPage::takeMeasured);
+    auto* below = new QHBoxLayout;
+    auto* texts = new QVBoxLayout;
     for (auto* label : {m_summary, m_note}) {
         label->setWordWrap(true);
-        layout->addWidget(label);
+        texts->addWidget(label);
     }
+    below->addLayout(texts, 1);
+    below->addWidget(m_take, 0, Qt::AlignBottom);
+    layout->addLayout(below);
     m_stack = new QStackedLayout(this);
     auto* empty = new widgets::EmptyState(QStringLiteral("≡"), tr("No model is open"), tr("Open one, and choose here which of its layers become linear: by measurement or by hand."),
                                            tr("Open default"));
@@ -117,11 +131,15 @@ LayersPage::LayersPage(Session* session, QWidget* parent) : QWidget(parent), m_s
 void LayersPage::showCost() {
     const auto hint = m_method->currentData(Qt::ToolTipRole).toString();
     QString cost;
-    if (measures(m_method->currentText()) && m_session->teacher() && !m_choosing) {
+    if (m_session->jobState() != JobState::Idle) {
+        m_cost->forget(); // it measures how fast the device is: not while a job has it
+    } else if (measures(m_method->currentText()) && m_session->teacher()) {
         auto recipe = m_session->recipe()->recipe();
         recipe.keep = rule();
         m_cost->ask(recipe, *m_session->teacher());
-        if (const auto seconds = m_cost->seconds())
+        if (m_cost->measured())
+            cost = tr(" Measured already: Measure shows it at once.");
+        else if (const auto seconds = m_cost->seconds())
             cost = tr(" Measure takes %1 here (a rough estimate; less where layers were measured before).").arg(MeasureCost::text(*seconds));
     }
     m_hint->setText(hint + cost);
@@ -144,7 +162,7 @@ void LayersPage::makeControls(QVBoxLayout* layout) {
     m_hint = new QLabel;
     m_hint->setObjectName(QStringLiteral("methodHint"));
     m_hint->setWordWrap(true);
-    m_hint->setEnabled(false);
+    m_hint->setForegroundRole(QPalette::PlaceholderText);
     auto* row = new QHBoxLayout;
     auto* label = new QLabel(tr("Choose by"));
     label->setBuddy(m_method);
@@ -293,9 +311,29 @@ void LayersPage::measure() {
     if (m_session->isRunning(JobKind::Select))
         m_session->stop();
     else if (measures(m_method->currentText()))
-        m_session->selectLayers(rule());
+        m_session->selectLayers(rule(), !chosenByHand()); // a person's own layers stay: see "Take these"
     else
         m_session->recipe()->setKeepRule(rule());
+}
+
+bool LayersPage::chosenByHand() const {
+    if (m_session->recipe()->recipe().keep.kind != Kind::Layers)
+        return false;
+    const auto kept = keptCount(*m_session);
+    return !kept || !m_session->ranking() || convertedLayers(*m_session) != convertedByRanking(*m_session, *kept);
+}
+
+void LayersPage::takeMeasured() {
+    const auto* ranking = m_session->ranking();
+    if (!ranking || m_session->rankingPartial())
+        return;
+    if (m_goal->currentIndex() == Count)
+        return choose(m_count->value());
+    std::vector<std::int64_t> converted; // what the budget gave
+    for (std::int64_t l = 0; l < m_session->recipe()->layers(); ++l)
+        if (!std::binary_search(ranking->kept.begin(), ranking->kept.end(), l))
+            converted.push_back(l);
+    m_session->recipe()->setConverted(converted, tr("Set the layers by %1").arg(QString::fromStdString(ranking->method)));
 }
 
 void LayersPage::choose(int kept) {
@@ -324,6 +362,8 @@ void LayersPage::showTeacher() {
     m_stack->setCurrentIndex(teacher ? 1 : 0);
     if (!teacher)
         return;
+    if (!m_session->ranking()) // until the recipe, or what was measured, names one
+        m_method->setCurrentText(QString::fromStdString(m_session->startingRule().method));
     const QSignalBlocker quiet(m_count);
     m_count->setRange(0, static_cast<int>(teacher->config.layers));
     m_cacheMib->setValue(std::max(0.01, cacheBytes(*teacher, teacher->config.layers / 2, m_cacheTokens->value()) / kMib));
@@ -354,6 +394,8 @@ void LayersPage::showMethod() {
     const auto method = m_method->currentText();
     m_hint->setText(m_method->currentData(Qt::ToolTipRole).toString());
     m_method->setToolTip(m_hint->text());
+    if (!m_session->ranking() && m_curve) // what Measure would draw
+        showCurve();
     if (!measures(method))
         m_goal->setCurrentIndex(Count);
     m_goal->setEnabled(measures(method));
@@ -395,6 +437,8 @@ void LayersPage::showCurve() {
     m_curve->setEmptyText(m_choosing ? tr("Measuring...\n\nThe status line tells how far it is. What is measured is kept, also when you stop.")
                           : ranking  ? tr("%1 measures no student, so it has no curve: its scores stand in the table.\n\nkl, greedy, restore and ga-s2 have one.")
                                            .arg(QString::fromStdString(ranking->method))
+                          : !hasCurve(m_method->currentText())
+                              ? tr("Press Measure: what each layer costs then stands in the table, and beside the maps of heads.\n\n%1 measures no student, so it draws no curve; kl, greedy, restore and ga-s2 do.").arg(m_method->currentText())
                                      : (m_session->rankingNote().isEmpty() ? QString() : m_session->rankingNote() + QStringLiteral("\n\n")) +
                                            tr("Choose a method and press Measure.\n\nThe curve shows what each number of softmax layers costs; a click on it is the choice."));
     m_curve->setData(data);
@@ -413,8 +457,11 @@ void LayersPage::showChoice() {
     QString note;
     if (ranking && !m_session->rankingPinsHold())
         note = tr("Pins have changed since this was measured: the order still holds about, Measure makes it exact.");
-    else if (ranking && !ranked && converted)
-        note = tr("The layers are not those of the %1 ranking: click its curve, or change the number, to take its choice.").arg(QString::fromStdString(ranking->method));
+    else if (ranking && !ranked && converted && !m_session->rankingPartial())
+        note = tr("The layers are not those of the %1 ranking; yours stay until you take its choice.").arg(QString::fromStdString(ranking->method));
+    if (ranking && m_session->rankingPartial())
+        note = tr("%1 was stopped: %2 of %3 layers are measured. Measure continues it.").arg(QString::fromStdString(ranking->method)).arg(ranking->ranking.size()).arg(m_session->teacher()->config.layers);
+    m_take->setVisible(ranking && !ranked && !m_session->rankingPartial());
     m_note->setText(note);
     m_note->setVisible(!note.isEmpty());
 }
@@ -425,8 +472,10 @@ void LayersPage::showJob() {
     if (choosing != std::exchange(m_choosing, choosing))
         showCurve();
     m_measure->setText(choosing ? m_session->jobState() == JobState::Stopping ? tr("Stopping...") : tr("Stop") : measured ? tr("Measure") : tr("Apply"));
-    m_measure->setToolTip(choosing ? tr("What is measured so far is kept") : measured ? tr("Measure in the background, then take the choice; Undo takes it back") : tr("Set this choice"));
+    m_measure->setToolTip(choosing ? tr("What is measured so far is kept") : measured ? chosenByHand() ? tr("Measure in the background; the layers that you chose by hand stay") : tr("Measure in the background, then take the choice; Undo takes it back") : tr("Set this choice"));
     m_measure->setEnabled(m_session->teacher() && (choosing ? m_session->jobState() != JobState::Stopping : idle || !measured));
+    if (m_cost && idle != std::exchange(m_idle, idle))
+        showCost();
 }
 
 } // namespace linnet::app

@@ -41,6 +41,8 @@ private:
     QWidget* makeCurve();
     void measure();
     void choose(int kept); // by the last ranking, at once
+    void takeMeasured();   // what the last ranking would choose
+    bool chosenByHand() const; // the recipe names layers that are no ranking's choice
     void pinSelected(Pin pin);
     void showTeacher();
     void showRecipe();
@@ -57,10 +59,10 @@ private:
     QComboBox *m_method, *m_goal, *m_quantity;
     QSpinBox *m_count, *m_cacheTokens;
     QDoubleSpinBox *m_cacheMib, *m_ratio;
-    QPushButton* m_measure;
+    QPushButton *m_measure, *m_take;
     QLabel *m_hint, *m_summary, *m_note;
     QTableView* m_table;
-    widgets::KeepCurve* m_curve;
+    widgets::KeepCurve* m_curve = nullptr;
     QStackedLayout* m_stack;
     MeasureCost* m_cost = nullptr;
     bool m_choosing = false; // a measurement runs

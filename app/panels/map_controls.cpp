@@ -21,6 +21,7 @@
 namespace linnet::app {
 namespace {
 
+constexpr double kStrongSinks = 0.4; // mean share of attention on the first tokens from which on they are what a distance shows
 enum Mode { Global, PerLayer, Fixed, Quantile };
 enum Axis { Usual, Linear, Log };
 constexpr widgets::ColorMap kMaps[] = {widgets::ColorMap::Viridis, widgets::ColorMap::Cividis, widgets::ColorMap::Grey};
@@ -53,7 +54,7 @@ MapControls::MapControls(Session* session, QWidget* parent) : QWidget(parent), m
     makeChooser();
     makeColors(row);
     restore();
-    for (auto* each : {m_view, m_metric, m_source, m_mode, m_axis, m_map, m_concentration})
+    for (auto* each : {m_view, m_metric, m_source, m_mode, m_axis, m_map, m_concentration, m_distance})
         connect(each, &QComboBox::currentIndexChanged, this, [this] {
             refresh();
             store();
@@ -125,15 +126,16 @@ void MapControls::makeColors(QHBoxLayout* row) {
     menu->addAction(tr("Paste range"), this, &MapControls::pasteRange)->setObjectName(QStringLiteral("pasteRange"));
     menu->addAction(tr("Whole range"), this, &MapControls::resetRange)->setObjectName(QStringLiteral("resetRange"));
     m_rangeMenu->setMenu(menu);
-    m_concentrationLabel = new QLabel(tr("concentration"));
+    m_distance = combo(QStringLiteral("distanceCombo"), {tr("distance"), tr("all tokens"), tr("without sink")},
+                       tr("Attention distance over all tokens, or without the first four, on which many heads rest.\n\"distance\" chooses: without them where they take most of the attention; the map's title says which"));
     m_concentration = combo(QStringLiteral("concentrationCombo"), {tr("within layer"), tr("absolute")},
-                            tr("Concentration relative to the heads of the same layer, or 1 - entropy / its largest value"));
+                            tr("Concentration: absolute is 1 - entropy / its largest value, 1 is all on one token; within layer is from 0, the layer's widest head, to 1, its narrowest"));
     row->addWidget(m_coloursLabel = new QLabel(tr("colours")));
     for (auto* each : {static_cast<QWidget*>(m_mode), static_cast<QWidget*>(m_axis), static_cast<QWidget*>(m_map)})
         row->addWidget(each, 1);
-    for (auto* each : {static_cast<QWidget*>(m_low), static_cast<QWidget*>(m_dash), static_cast<QWidget*>(m_high), static_cast<QWidget*>(m_rangeMenu),
-                       static_cast<QWidget*>(m_concentrationLabel)})
+    for (auto* each : {static_cast<QWidget*>(m_low), static_cast<QWidget*>(m_dash), static_cast<QWidget*>(m_high), static_cast<QWidget*>(m_rangeMenu)})
         row->addWidget(each);
+    row->addWidget(m_distance, 1);
     row->addWidget(m_concentration, 1);
 }
 
@@ -142,10 +144,11 @@ void MapControls::makeColors(QHBoxLayout* row) {
 void MapControls::restore() {
     const Settings settings;
     const auto set = [&](QComboBox* box) {
-        const int index = settings.value(QStringLiteral("heads/") + box->objectName(), 0).toInt();
-        box->setCurrentIndex(index >= 0 && index < box->count() ? index : 0);
+        const int usual = box == m_concentration ? 1 : 0; // absolute: 1 means the same in every layer
+        const int index = settings.value(QStringLiteral("heads/") + box->objectName(), usual).toInt();
+        box->setCurrentIndex(index >= 0 && index < box->count() ? index : usual);
     };
-    for (auto* each : {m_view, m_metric, m_source, m_mode, m_axis, m_map, m_concentration})
+    for (auto* each : {m_view, m_metric, m_source, m_mode, m_axis, m_map, m_concentration, m_distance})
         set(each);
     for (int m = 0; m < kMetricCount; ++m)
         for (const auto source : {Source::Teacher, Source::Student, Source::Difference}) {
@@ -157,7 +160,7 @@ void MapControls::restore() {
 
 void MapControls::store() const {
     Settings settings;
-    for (auto* each : {m_view, m_metric, m_source, m_mode, m_axis, m_map, m_concentration})
+    for (auto* each : {m_view, m_metric, m_source, m_mode, m_axis, m_map, m_concentration, m_distance})
         settings.setValue(QStringLiteral("heads/") + each->objectName(), each->currentIndex());
 }
 
@@ -165,6 +168,17 @@ void MapControls::store() const {
 
 bool MapControls::single() const { return m_view->currentIndex() == 1; }
 bool MapControls::absoluteConcentration() const { return m_concentration->currentIndex() == 1; }
+
+Metric MapControls::overviewDistance() const {
+    if (m_distance->currentIndex() > 0)
+        return m_distance->currentIndex() == 1 ? Metric::Distance : Metric::DistanceNoSink;
+    double mass = 0, heads = 0;
+    for (const auto value : metricValues(*m_session, Metric::SinkMass, Source::Teacher))
+        if (std::isfinite(value))
+            mass += value, ++heads;
+    return mass > heads * kStrongSinks ? Metric::DistanceNoSink : Metric::Distance;
+}
+
 Metric MapControls::metric() const { return static_cast<Metric>(m_metric->currentIndex()); }
 Source MapControls::source() const { return static_cast<Source>(m_source->currentIndex()); }
 widgets::ColorMap MapControls::colorMap() const { return kMaps[m_map->currentIndex()]; }
@@ -259,7 +273,7 @@ void MapControls::refresh() {
                        static_cast<QWidget*>(m_dash), static_cast<QWidget*>(m_high), static_cast<QWidget*>(m_rangeMenu)})
         each->setVisible(one);
     m_concentration->setVisible(!one);
-    m_concentrationLabel->setVisible(!one);
+    m_distance->setVisible(!one);
     m_coloursLabel->setVisible(!one); // one map has a row full of tools: the docks beside it need the room
     m_metric->setToolTip(metricText(metric()).hint);
     const bool onlyStudent = isOfStudent(metric());

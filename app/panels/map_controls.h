@@ -30,6 +30,7 @@ public:
 
     bool single() const; // one large map, not the overview
     bool absoluteConcentration() const;
+    Metric overviewDistance() const; // with or without sinks
     Metric metric() const;
     Source source() const;
     widgets::ColorMap colorMap() const;                     // of magnitudes
@@ -56,9 +57,9 @@ private:
     void pasteRange();
     Session* m_session;
     QWidget* m_chooser;
-    QComboBox *m_view, *m_metric, *m_source, *m_mode, *m_axis, *m_map, *m_concentration;
+    QComboBox *m_view, *m_metric, *m_source, *m_mode, *m_axis, *m_map, *m_concentration, *m_distance;
     QLineEdit *m_low, *m_high;
-    QLabel *m_dash, *m_coloursLabel, *m_concentrationLabel;
+    QLabel *m_dash, *m_coloursLabel;
     QPushButton* m_rangeMenu;
     std::map<QString, Range> m_ranges; // by view
     std::optional<Range> m_shown;

@@ -22,6 +22,7 @@ MapLink::MapLink(widgets::HeadHeatMap* map, Session* session, Layers layers) : Q
     connect(selection, &SelectionModel::changed, this, &MapLink::showSelection);
     connect(selection, &SelectionModel::hoverChanged, this, [this, selection] { m_map->setHover(selection->hovered().layer, selection->hovered().head); });
     connect(selection, &SelectionModel::pinnedChanged, this, [this, selection] { m_map->setPinned(toWidget(selection->pinned())); });
+    connect(session->recipe(), &RecipeModel::targetsChanged, this, &MapLink::showMarks);
     if (layers == Layers::Without)
         return;
     connect(session, &Session::rankingChanged, this, &MapLink::showLayers);
@@ -64,6 +65,7 @@ void MapLink::refresh() {
     m_map->setGroupSize(teacher && teacher->config.kvHeads > 0 ? static_cast<int>(teacher->config.groupSize()) : 1);
     showLayers();
     showSelection();
+    showMarks();
     m_map->setPinned(toWidget(m_session->selection()->pinned()));
 }
 
@@ -73,6 +75,15 @@ void MapLink::showSelection() {
     for (const auto& head : selection->selected())
         heads.insert({head.layer, head.head});
     m_map->setSelection(heads, toWidget(selection->primary()));
+}
+
+void MapLink::showMarks() {
+    QSet<widgets::HeadId> heads;
+    for (const auto& [layer, byHead] : m_session->recipe()->recipe().targets)
+        for (const auto& [head, target] : byHead)
+            if (target.halfLife || target.beta || target.valueScale || target.outputGate)
+                heads.insert({static_cast<int>(layer), static_cast<int>(head)});
+    m_map->setMarked(heads, tr("has targets set by hand"));
 }
 
 void MapLink::showLayers() {
@@ -89,9 +100,19 @@ void MapLink::showLayers() {
     for (std::size_t l = 0; l < count; ++l) {
         const bool before = m_session->recipe()->convertedBefore(static_cast<int>(l)); // whatever the recipe says; a click is answered in words
         ticks[l] = ticks[l] || before;
+        infos[l].fixed = before;
         infos[l].kind = before ? tr("lin") : ticks[l] ? tr("GDN") : tr("soft");
         if (const auto found = targets.find(static_cast<std::int64_t>(l)); found != targets.end())
             infos[l].locked = std::any_of(found->second.begin(), found->second.end(), [](const auto& head) { return !head.second.locked.empty(); });
+    }
+    if (const auto* ranking = m_session->ranking()) {
+        const auto measured = static_cast<double>(ranking->ranking.size());
+        for (std::size_t i = 0; i < ranking->ranking.size(); ++i)
+            if (const auto& each = ranking->ranking[i]; each.layer >= 0 && each.layer < teacher->config.layers) {
+                auto& info = infos[static_cast<std::size_t>(each.layer)];
+                info.rank = measured > 1 ? static_cast<double>(i) / (measured - 1) : 1;
+                info.note = tr("cost %1 %2 (%3): %4 of %5, 1 is converted first").arg(QString::number(each.score, 'g', 3), QString::fromStdString(ranking->unit), QString::fromStdString(ranking->method)).arg(i + 1).arg(ranking->ranking.size());
+            }
     }
     m_map->setLayerTicks(ticks);
     m_map->setLayerInfos(infos);

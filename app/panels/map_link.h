@@ -21,6 +21,7 @@ public:
 private:
     void connectMap();
     void showLayers();
+    void showMarks();
     void showSelection();
     void toggle(const QList<int>& layers, bool convertThem);
     widgets::HeadHeatMap* m_map;

@@ -3,8 +3,8 @@
 namespace linnet::app {
 namespace {
 
-QString gigabytes(std::uint64_t bytes) {
-    const double value = static_cast<double>(bytes) / 1e9;
+QString gibibytes(std::uint64_t bytes) {
+    const double value = static_cast<double>(bytes) / (1 << 30);
     return QLocale::c().toString(value, 'f', value < 9.95 ? 1 : 0);
 }
 
@@ -18,9 +18,9 @@ MemoryGauge::MemoryGauge(Session* session) {
 
 void MemoryGauge::show(const core::DeviceMemory& memory) {
     const auto device = QString::fromStdString(memory.device);
-    setText(tr("%1 %2 of %3 GB, peak %4").arg(device, gigabytes(memory.own), gigabytes(memory.total), gigabytes(memory.peak)));
-    setToolTip(tr("%1: %2 GB taken by this window (%3 GB at most so far), %4 GB by all programs, of %5 GB")
-                   .arg(device, gigabytes(memory.own), gigabytes(memory.peak), gigabytes(memory.used), gigabytes(memory.total)));
+    setText(tr("%1 %2 of %3 GiB, peak %4").arg(device, gibibytes(memory.own), gibibytes(memory.total), gibibytes(memory.peak)));
+    setToolTip(tr("%1: %2 GiB taken by this window (%3 GiB at most so far), %4 GiB by all programs, of %5 GiB")
+                   .arg(device, gibibytes(memory.own), gibibytes(memory.peak), gibibytes(memory.used), gibibytes(memory.total)));
 }
 
 } // namespace linnet::app

@@ -1,4 +1,4 @@
-// Status line: what the teacher's device has taken of its memory, "GPU 0 1.3 of 139 GB, peak 4.1".
+// Status line: what the teacher's device has taken of its memory, "GPU 0 1.3 of 139 GiB, peak 4.1".
 #pragma once
 
 #include "app/models/session.h"

@@ -31,7 +31,7 @@ QString whole(std::int64_t value) {
 }
 
 QString bytes(std::uint64_t count) {
-    return QLocale::c().formattedDataSize(static_cast<qint64>(count), 1, QLocale::DataSizeSIFormat);
+    return bytesText(static_cast<double>(count));
 }
 
 QString counted(std::int64_t count) { // "134.5 M"
@@ -207,7 +207,7 @@ void ProjectPanel::showTeacher() {
                                      {tr("stored as"), QString::fromStdString(c.storedDType)},
                                      {tr("runs in"), QString::fromStdString(teacher->dtype.empty() ? std::string("–") : teacher->dtype + " on " + teacher->device)},
                                      {tr("has"), traits(c)},
-                                     {tr("memory"), tr("%1 weights, %2 cache a token").arg(bytes(teacher->weightBytes), bytes(teacher->cacheBytesPerToken))}}));
+                                     {tr("memory"), tr("%1 weights, %2 cache a token").arg(bytes(teacher->weightBytes), bytes(teacher->cacheBytesPerToken)) + (teacher->stateBytes > 0 ? tr(", %1 states").arg(bytes(teacher->stateBytes)) : QString())}}));
         QString warnings;
         for (const auto& warning : teacher->warnings)
             warnings += QStringLiteral("<div style='color:%1'>⚠ %2</div>").arg(widgets::stateColors(palette()).warning.name(), QString::fromStdString(warning).toHtmlEscaped());
@@ -294,7 +294,7 @@ void ProjectPanel::showRunSteps() {
         m_rail->setStep(QStringLiteral("run"), StepState::Stale, tr("the recipe has changed"));
     else
         m_rail->setStep(QStringLiteral("run"), done ? StepState::Done : StepState::Todo,
-                        done ? run->name : state == QLatin1String("failed") ? tr("failed: see the log") : state == QLatin1String("stopped") ? tr("stopped: Resume goes on") : tr("ready"));
+                        done ? run->name : state == QLatin1String("failed") ? tr("failed: see the log") : state == QLatin1String("stopped") ? tr("stopped: Resume continues it") : tr("ready"));
     const auto student = run ? run->evaluation.find("student") : std::map<std::string, core::Evaluation>::iterator();
     const bool measured = run && student != run->evaluation.end();
     m_rail->setStep(QStringLiteral("evaluate"), measured ? stale ? StepState::Stale : StepState::Done : StepState::Todo,

@@ -61,6 +61,7 @@ RunComparison::RunComparison(QWidget* parent) : QWidget(parent), m_title(new QLa
     layout->addWidget(m_title);
     layout->addWidget(m_tabs, 1);
     layout->addWidget(m_note);
+    m_results->setMinimumHeight(m_results->horizontalHeader()->sizeHint().height() + 5 * (fontMetrics().height() + 8) + 4); // what decides stands in five rows
     compare(nullptr, nullptr);
 }
 

@@ -115,7 +115,7 @@ void RunsPage::makeActions() {
     action(QStringLiteral("runHold"), tr("Hold queue"), tr("While held, waiting runs don't start by themselves"), &RunsPage::hold)->setCheckable(true);
     action(QStringLiteral("runNow"), tr("Run now"), tr("Start this waiting run, or put it first while another runs"), &RunsPage::runNow);
     action(QStringLiteral("runPause"), tr("Pause"), tr("Keep everything in memory and wait"), &RunsPage::pause);
-    action(QStringLiteral("runStop"), tr("Stop and save"), tr("Finish the step, write a checkpoint, end; Resume goes on from there"), &RunsPage::stop);
+    action(QStringLiteral("runStop"), tr("Stop and save"), tr("Finish the step, write a checkpoint, end; Resume continues from there"), &RunsPage::stop);
     action(QStringLiteral("runDiscard"), tr("Discard..."), tr("Stop the run and remove its folder"), &RunsPage::discard);
     action(QStringLiteral("runResume"), tr("Resume"), tr("Go on from the last checkpoint, with the same numbers as an undisturbed run"), &RunsPage::resume);
     action(QStringLiteral("runDuplicate"), tr("Copy recipe"), tr("Bring this run's recipe into the editor, as one step that can be undone"), &RunsPage::duplicate);

@@ -50,7 +50,10 @@ void SingleMap::showValues() {
     auto values = metricValues(*m_session, metric, source);
     m_map->setColorMap(map);
     m_map->setScaleMode(m_controls->mode(metric, source));
-    m_map->setData({teacher ? static_cast<int>(teacher->config.layers) : 0, teacher ? static_cast<int>(teacher->config.heads) : 0, values, text.title, text.unit, scale});
+    const auto run = m_session->currentRun();
+    const bool ofRun = run && source != Source::Teacher && missing.isEmpty() && (isOfStudent(metric) || metric == Metric::OutputAfter);
+    const auto title = ofRun ? tr("%1, run %2").arg(text.title, run->name) : text.title;
+    m_map->setData({teacher ? static_cast<int>(teacher->config.layers) : 0, teacher ? static_cast<int>(teacher->config.heads) : 0, values, title, text.unit, scale});
     m_histogram->setColorMap(map);
     if (const bool other = values.size() != m_values.size() || !std::equal(values.begin(), values.end(), m_values.begin(), [](double a, double b) { return a == b || (a != a && b != b); });
         other || m_histogram->title() != text.title || m_histogram->scale() != scale) {

@@ -31,7 +31,7 @@ namespace linnet::app {
 
 namespace {
 
-constexpr int kRoomyHeight = 400; // from here on the preview has a picture; the inspector has it too
+constexpr int kRoomyHeight = 520; // from here on the preview has a picture beside the eight rows of two heads; the inspector has it too
 
 class ValueDelegate : public QStyledItemDelegate { // tells what is typed before it is taken
 public:
@@ -121,6 +121,7 @@ void TargetsPanel::makeTable() {
     QFont small = font(); // six columns in a dock
     small.setPointSizeF(small.pointSizeF() * 0.9);
     m_table->setFont(small);
+    m_table->setIconSize({11, 11}); // a warning leaves room for its number
     m_table->horizontalHeader()->setFont(small);
     m_table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
     m_table->horizontalHeader()->setResizeContentsPrecision(20); // of thousands of rows, those in view
@@ -315,7 +316,9 @@ void TargetsPanel::spread(Spread how) {
     const auto done = spreadTargets(*m_session, from, fields, how);
     if (!done.refused.isEmpty())
         return say(done.refused);
-    const auto text = tr("Applied to %n head(s); Undo takes it back.", nullptr, done.heads);
+    auto text = tr("Applied to %n head(s); Undo takes it back.", nullptr, done.heads);
+    if (done.idle > 0)
+        text += QLatin1Char(' ') + tr("%1 of them lie in layers that stay softmax: no effect there unless these are converted.").arg(done.idle);
     say(done.locked > 0 ? text + QLatin1Char(' ') + tr("%n locked target(s) stayed unchanged.", nullptr, done.locked) : text);
 }
 

@@ -81,6 +81,7 @@ void fitOutput(ClosedFormFit& fit, const LayerContext& context, const Control& c
             z = z * outputGate(fit.layer, x);
         output.add(z.flatten(0, 1), floatOn(context.teacher, capture.target.narrow(0, n, some)).flatten(0, 1));
     }
+    fit.ridge = ridge;
     fit.layer.oProj = output.solve(ridge, towards);
     fit.residual = output.residual(fit.layer.oProj);
     const auto D = context.teacher.config().headDim;
@@ -175,7 +176,7 @@ Json closedFormToJson(std::int64_t layer, const ClosedFormFit& fit) {
         heads.push_back(headFitToJson(head));
     for (const auto& cost : fit.treatments)
         treatments.push_back({{"part", cost.part}, {"treatment", cost.treatment}, {"residual_folded", cost.folded}, {"residual_dropped", cost.dropped}, {"heads_folded", cost.headsFolded}});
-    return {{"layer", layer}, {"residual", fit.residual}, {"gate_residuals", fit.gateResiduals}, {"heads", heads}, {"treatments", treatments}};
+    return {{"layer", layer}, {"residual", fit.residual}, {"ridge", fit.ridge}, {"gate_residuals", fit.gateResiduals}, {"heads", heads}, {"treatments", treatments}};
 }
 
 } // namespace linnet::core

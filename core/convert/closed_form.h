@@ -45,6 +45,7 @@ struct TreatmentCost {
 struct ClosedFormFit {
     LinearLayer layer;             // float32, on the teacher's device
     std::vector<HeadFit> heads;
+    double ridge = 0;              // of o_proj: closed_form.ridge, or ridge_before_alignment where alignment follows
     double residual = 0;           // of the layer: squared error / square of the target, over all windows
     std::vector<double> gateResiduals; // the same for the teacher's o_proj: at the gate's levels, then after each round
     std::vector<TreatmentCost> treatments;

@@ -3,6 +3,10 @@
 #include "core/convert/recipe_checks.h"
 #include "core/convert/selection_key.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace linnet::core {
 namespace {
 
@@ -30,17 +34,40 @@ struct Kept {
     std::filesystem::file_time_type written;
 };
 
+// Of a measurement that was stopped: the layers that were measured, one by one. nullopt where its numbers are no layer's own (greedy, restore).
+std::optional<Selection> measuredSoFar(const Json& measured, const std::string& method) {
+    const std::string prefix = method == "bypass" ? "bypass " : method == "kl" ? "aligned " : "";
+    const auto teacher = measured.find("teacher");
+    if (prefix.empty() || teacher == measured.end() || !teacher->at("loss").is_number())
+        return std::nullopt;
+    Selection selection;
+    selection.method = method, selection.unit = method == "kl" ? "nats of KL" : "nats of loss";
+    for (const auto& [key, entry] : measured.items()) {
+        const auto layer = key.substr(std::min(key.size(), prefix.size()));
+        if (!key.starts_with(prefix) || layer.empty() || layer.find_first_not_of("0123456789") != std::string::npos)
+            continue;
+        const auto& value = entry.at(method == "kl" ? "kl" : "loss");
+        const double score = value.is_number() ? value.get<double>() - (method == "kl" ? 0 : teacher->at("loss").get<double>()) : std::numeric_limits<double>::quiet_NaN();
+        selection.ranking.push_back({std::stoll(layer), score});
+    }
+    const auto dear = [](const LayerScore& each) { return std::isnan(each.score) ? std::numeric_limits<double>::infinity() : each.score; };
+    std::ranges::sort(selection.ranking, [&](const auto& a, const auto& b) { return std::pair(dear(a), a.layer) < std::pair(dear(b), b.layer); });
+    return selection.ranking.empty() ? std::nullopt : std::optional(std::move(selection));
+}
+
 // `frozen` has a method as its rule.
 std::optional<Kept> keptMeasurement(const Recipe& frozen, const std::filesystem::path& bankFolder) {
     const auto read = guarded([&]() -> std::optional<Kept> {
         const auto file = selectionFolder(frozen, bankFolder) / "state.json";
         if (!std::filesystem::exists(file))
             return std::nullopt;
-        const Json state = readJsonFile(file), results = state.value("selection", Json::object()).value("results", Json::object());
+        const Json state = readJsonFile(file), selection = state.value("selection", Json::object()), results = selection.value("results", Json::object());
         const auto found = results.find(frozen.keep.method);
-        if (found == results.end())
-            return std::nullopt;
-        Kept kept{{selectionFromJson(found->at("result")), found->at("never").get<std::set<std::int64_t>>(), found->at("always").get<std::set<std::int64_t>>(), false}, std::filesystem::last_write_time(file)};
+        if (found == results.end()) {
+            auto some = measuredSoFar(selection.value("measured", Json::object()), frozen.keep.method);
+            return some ? std::optional(Kept{{std::move(*some), frozen.never, frozen.always, true, false}, std::filesystem::last_write_time(file)}) : std::nullopt;
+        }
+        Kept kept{{selectionFromJson(found->at("result")), found->at("never").get<std::set<std::int64_t>>(), found->at("always").get<std::set<std::int64_t>>(), false, false}, std::filesystem::last_write_time(file)};
         const auto bank = state.value("bank", std::string()); // measured on layers that may be gone: then they would be made again
         kept.selection.whole = kept.selection.never == frozen.never && kept.selection.always == frozen.always && (bank.empty() || std::filesystem::exists(bankFolder / bank / "bank.json"));
         return kept;
@@ -64,7 +91,7 @@ std::optional<RunSelection> knownSelection(const Recipe& recipe, const std::file
             auto kept = keptMeasurement(frozen, bankFolder);
             if (!kept)
                 continue;
-            const auto rank = [&](const Kept& each) { return std::pair(each.selection.selection.kept == chosen, each.written); };
+            const auto rank = [&](const Kept& each) { return std::tuple(!each.selection.partial, each.selection.selection.kept == chosen, each.written); };
             if (!best || rank(*kept) > rank(*best))
                 best = std::move(kept);
         }

@@ -12,6 +12,7 @@ namespace linnet::core {
 struct RunSelection {
     Selection selection;
     std::set<std::int64_t> never, always; // the pins that it was measured with
+    bool partial = false; // of knownSelection: measuring was stopped (bypass, kl); only the layers that were measured are ranked
     bool whole = false; // of knownSelection: what the recipe asks for, pins and all; measuring it again computes nothing
 };
 // From report.json, or state.json of a run that goes on or was stopped; else of the choices kept in bankFolder (see selectLayers) the newest

@@ -1,6 +1,8 @@
 // What an export takes on the disk, before anything is written: an upper bound that is near.
 #include "core/export/export.h"
 
+#include "core/model/opened_model.h"
+
 namespace linnet::core {
 namespace {
 
@@ -26,7 +28,7 @@ std::uint64_t exportBytes(const ModelInfo& student, const ExportOptions& options
     const std::uint64_t layer = 5 * width * hidden + 2 * heads * hidden + 13 * width + 2 * heads;
     std::uint64_t elements = linear * layer;
     if (format != "adapter")
-        elements += static_cast<std::uint64_t>(student.parameters);
+        elements += parameterCount(c);
     if (format == "qwen3.5" || format == "gguf")
         elements += kept * width * hidden; // rows of the output gate
     if (c.tiedEmbeddings && (format == "fla" || format == "qwen3.5"))

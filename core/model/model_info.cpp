@@ -6,6 +6,9 @@
 #include "core/model/model.h"
 #include "core/model/opened_model.h"
 
+#include <functional>
+#include <numeric>
+
 namespace linnet::core {
 namespace {
 
@@ -41,6 +44,20 @@ ModelInfo commonInfo(const ModelFiles& files) {
     info.layerKinds.assign(static_cast<std::size_t>(files.config.layers), "softmax");
     info.warnings = modelWarnings(files);
     return info;
+}
+
+std::int64_t attentionParameters(const ModelConfig& c) { // that a linear layer takes the place of
+    const std::int64_t query = c.heads * c.headDim, key = c.kvHeads * c.headDim;
+    return c.hiddenSize * (2 * query + 2 * key) + (c.qkvBias ? query + 2 * key : 0) + (c.outputBias ? c.hiddenSize : 0) + (c.qkNorm ? 2 * c.headDim : 0);
+}
+
+std::int64_t linearParameters(const WeightSource& student, std::int64_t layer) { // of the layer's tensors
+    const auto prefix = "model.layers." + std::to_string(layer) + "." + kLinearModule + ".";
+    std::int64_t count = 0;
+    for (const auto& tensor : student.tensors())
+        if (tensor.name.starts_with(prefix))
+            count += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
+    return count;
 }
 
 std::vector<ExportChoice> choicesOf(const ModelInfo& info, const std::set<std::int64_t>& sinkless) {
@@ -94,8 +111,10 @@ Result<ModelInfo> readModelInfo(const std::filesystem::path& path) {
         info.path = path;
         std::set<std::int64_t> sinkless;
         if (opened.student) {
-            for (const std::int64_t layer : layersWith(*opened.student, kLinearModule))
+            for (const std::int64_t layer : layersWith(*opened.student, kLinearModule)) {
                 info.layerKinds[static_cast<std::size_t>(layer)] = opened.mixer;
+                info.parameters += linearParameters(*opened.student, layer) - attentionParameters(info.config);
+            }
             for (const std::int64_t layer : layersWith(*opened.student, kSlidingWindow)) {
                 info.layerKinds[static_cast<std::size_t>(layer)] = "sliding_window";
                 if (sinksOf(*opened.student, layer) == 0)
@@ -113,6 +132,10 @@ ModelInfo modelInfo(const Model& model) {
     std::set<std::int64_t> sinkless;
     for (const auto& [layer, mixer] : model.mixers()) {
         info.layerKinds[static_cast<std::size_t>(layer)] = kindName(mixer);
+        if (mixer.kind == Mixer::Kind::Linear) {
+            info.parameters -= attentionParameters(info.config);
+            mixer.linear.forEach([&](const std::string&, const at::Tensor& tensor) { info.parameters += tensor.defined() ? tensor.numel() : 0; });
+        }
         if (mixer.kind == Mixer::Kind::SlidingWindow && mixer.sinks == 0)
             sinkless.insert(layer);
     }

@@ -10,6 +10,7 @@
 #include "app/panels/run_panel.h"
 #include "tests/app/fake_teacher.h"
 #include "widgets/empty_state.h"
+#include "widgets/head_heat_map.h"
 #include "widgets/keep_curve.h"
 #include "widgets/step_rail.h"
 
@@ -88,7 +89,7 @@ private Q_SLOTS:
         QCOMPARE(model->index(3, Columns::Choice).data().toString(), QStringLiteral("convert"));
         find<QComboBox>(page, "quantityCombo")->setCurrentIndex(2); // the cache is known without a measurement
         QCOMPARE(curve->choice(), std::optional(4));
-        QVERIFY2(curve->readout(6).contains(QStringLiteral("25.2 MB")), qPrintable(curve->readout(6)));
+        QVERIFY2(curve->readout(6).contains(QStringLiteral("24.0 MiB")), qPrintable(curve->readout(6)));
         QVERIFY2(page.minimumSizeHint().width() <= 660, qPrintable(QString::number(page.minimumSizeHint().width())));
         for (auto* combo : {find<QComboBox>(page, "goalCombo")})
             for (int goal = 0; goal < combo->count(); ++goal) {
@@ -153,6 +154,69 @@ private Q_SLOTS:
         QVERIFY(find<widgets::KeepCurve>(page, "keepCurve")->isEmpty());
     }
 
+    // A measurement does not take what a person chose by hand; what is measured of a stopped one is shown, but chooses nothing.
+    void whatWasChosenByHandStays() {
+        app::LayersPage page(m_session.get());
+        adopt(); // layers:0,1,2,4
+        auto* take = find<QPushButton>(page, "takeMeasured");
+        auto* note = find<QLabel>(page, "layersPageNote");
+        QVERIFY(take->isHidden());
+        m_session->adoptRanking(ranking(), {});
+        QCOMPARE(recipe()->recipe().keep.text(), std::string("layers:0,1,2,4"));
+        QVERIFY(!take->isHidden() && note->text().contains(QStringLiteral("yours stay")));
+        QVERIFY(find<QPushButton>(page, "measureButton")->toolTip().contains(QStringLiteral("Measure")));
+        take->click();
+        QCOMPARE(*recipe()->converted(), (Layers{4, 5})); // as many as before, the cheapest
+        QVERIFY(take->isHidden() && note->isHidden());
+        recipe()->undoStack()->undo();
+        auto some = ranking("bypass");
+        some.ranking.resize(2), some.curve.clear(), some.kept.clear();
+        m_session->adoptRanking(some, {}, true);
+        auto* model = page.findChild<Columns*>();
+        QCOMPARE(model->index(5, Columns::Score).data().toString(), QStringLiteral("0.01"));
+        QCOMPARE(model->index(0, Columns::Score).data().toString(), QStringLiteral("–"));
+        QVERIFY2(note->text().contains(QStringLiteral("2 of 6 layers are measured")), qPrintable(note->text()));
+        QVERIFY(take->isHidden() && !app::convertedByRanking(*m_session, 4));
+        QVERIFY(model->headerData(Columns::Score, Qt::Horizontal, Qt::ToolTipRole).toString().contains(QStringLiteral("leaving out its attention")));
+        find<QSpinBox>(page, "keepCountSpin")->setValue(2);
+        QCOMPARE(recipe()->recipe().keep.text(), std::string("layers:0,1,2,4"));
+    }
+
+    // Beside the maps of heads: what each layer costs, and which heads have targets of a person's.
+    void theMapsTellCostAndTargets() {
+        app::HeadsPage heads(m_session.get());
+        adopt();
+        auto* map = find<widgets::HeadHeatMap>(heads, "distanceMap");
+        QVERIFY(map->costRect(3).isEmpty());
+        m_session->adoptRanking(ranking("bypass"), {});
+        QVERIFY2(map->layerText(5).contains(QStringLiteral("cost 0.01 nats of KL (bypass): 1 of 6, 1 is converted first")), qPrintable(map->layerText(5)));
+        QVERIFY(map->tooltipText(0, 1).contains(QStringLiteral("cost 0.06 nats of KL (bypass): 6 of 6")));
+        recipe()->setTarget({{3, 1}}, app::TargetField::Beta, 0.2);
+        for (const char* name : {"distanceMap", "concentrationMap", "scaleMap"}) {
+            auto* each = find<widgets::HeadHeatMap>(heads, name);
+            QVERIFY(each->tooltipText(3, 1).contains(QStringLiteral("set by hand")) && !each->tooltipText(3, 2).contains(QStringLiteral("set by hand")));
+        }
+        recipe()->undoStack()->undo();
+        QVERIFY(!map->tooltipText(3, 1).contains(QStringLiteral("set by hand")));
+    }
+
+    void theFirstMapLeavesStrongSinksOut() {
+        app::HeadsPage heads(m_session.get());
+        adopt();
+        auto* map = find<widgets::HeadHeatMap>(heads, "distanceMap");
+        QCOMPARE(map->data().title, QStringLiteral("attention distance"));
+        auto strong = std::make_shared<core::Profile>(*fakeProfile());
+        for (auto& layer : strong->layers)
+            for (auto& head : layer)
+                head.sinkMass = 0.6, head.distanceNoSink.mean = 7;
+        m_session->adopt(fakeTeacher(), strong);
+        QCOMPARE(map->data().title, QStringLiteral("attention distance without sink"));
+        QCOMPARE(map->value(1, 1), 7.0);
+        find<QComboBox>(heads, "distanceCombo")->setCurrentIndex(1); // all tokens
+        QCOMPARE(map->data().title, QStringLiteral("attention distance"));
+        app::Settings().clear();
+    }
+
     void pinsByKeyMenuAndTick() {
         app::LayersPage page(m_session.get());
         page.show();
@@ -206,6 +270,8 @@ private Q_SLOTS:
         auto* method = find<QComboBox>(page, "methodCombo");
         auto* goal = find<QComboBox>(page, "goalCombo");
         auto* measure = find<QPushButton>(page, "measureButton");
+        QCOMPARE(page.rule().text(), m_session->startingRule().method + ":4"); // what a recipe begins with
+        method->setCurrentText(QStringLiteral("kl"));
         QCOMPARE(page.rule().text(), std::string("kl:4"));
         method->setCurrentText(QStringLiteral("greedy"));
         QVERIFY(find<QLabel>(page, "methodHint")->text().contains(QStringLiteral("layer after layer")));
@@ -246,9 +312,9 @@ private Q_SLOTS:
         QTest::addColumn<int>("kept"); // -1: not known before a measurement, or none fits
         QTest::addColumn<QString>("summary");
         QTest::addColumn<QString>("step");
-        // 4.19 MB of keys and values a layer at 32768 tokens, 2176 B of state: 3 layers and 3 states fit into 13 MB
+        // 4.19e6 B of keys and values a layer at 32768 tokens, 2176 B of state: 3 layers and 3 states fit into 13e6 B
         QTest::newRow("cache") << "kl:cache=13000000@32768" << 3 << "3 of 6 layers will be converted" << "3 of 6, measured in the run";
-        QTest::newRow("cache, nothing fits") << "kl:cache=1000@32768" << -1 << "No choice of layers fits a cache of 1 kB" << "the choice does not fit";
+        QTest::newRow("cache, nothing fits") << "kl:cache=1000@32768" << -1 << "No choice of layers fits a cache of 1000 bytes" << "the choice does not fit";
         QTest::newRow("perplexity") << "greedy:ppl=1.05" << -1 << "as 1.05 times the teacher's perplexity allows" << "up to 1.05 times the perplexity, measured in the run";
         QTest::newRow("count") << "kl:2" << 2 << "4 of 6 layers will be converted" << "4 of 6, measured in the run";
         QTest::newRow("too many") << "kl:7" << -1 << "does not fit this teacher of 6 layers" << "the choice does not fit";

@@ -48,7 +48,7 @@ private Q_SLOTS:
     void theHeatMapsShowTheProfile() {
         app::HeadsPage page(m_session.get());
         adopt();
-        const struct { const char* name; double expected; } maps[] = {{"distanceMap", 1.5 + 14}, {"concentrationMap", 0.15}, {"scaleMap", 0.125 * 15}};
+        const struct { const char* name; double expected; } maps[] = {{"distanceMap", 1.5 + 14}, {"concentrationMap", 0.5 /* absolute */}, {"scaleMap", 0.125 * 15}};
         for (const auto& [name, expected] : maps)
             QCOMPARE(page.findChild<widgets::HeadHeatMap*>(QString::fromLatin1(name))->value(3, 2), expected);
     }
@@ -107,9 +107,9 @@ private Q_SLOTS:
     }
 
     void theCacheOfTheSummaryIsCounted() {
-        adopt(); // 768 B a token x 32768 = 25.2 MB, 4 of 6 kept 16.8 MB; the state of 2 layers is 2 x (32 x 8 + 9 x 32) x 4 = 4352 B
+        adopt(); // 768 B a token x 32768 = 24 MiB, 4 of 6 kept 16 MiB; the state of 2 layers is 2 x (32 x 8 + 9 x 32) x 4 = 4352 B
         const auto text = app::layerSummary(*m_session);
-        QVERIFY2(text.contains(QStringLiteral("25.2 MB → 16.8 MB")), qPrintable(text));
+        QVERIFY2(text.contains(QStringLiteral("24.0 MiB → 16.0 MiB")), qPrintable(text));
     }
 
     void selectionIsLinked() {
@@ -275,6 +275,9 @@ private Q_SLOTS:
         recipe()->load(linnet);
         m_session->probes()->adopt({2, 1}, probed);
         QCOMPARE(model->index(0, Model::Automatic).data().toString(), QStringLiteral("8")); // the grid's, not the profile's
+        probed.chosen.beta = 0.5; // what the grid takes beside the half-life that a person set: Probe and the run use it
+        m_session->probes()->adopt({2, 1}, probed);
+        QCOMPARE(model->index(1, Model::Automatic).data().toString(), QStringLiteral("0.5"));
         recipe()->resetTargets({{2, 1}});
         QVERIFY(label->isHidden());
     }
@@ -296,6 +299,9 @@ private Q_SLOTS:
         fit.heads = {{chosen, {chosen}}, {chosen, {best, chosen}}};
         m_session->closedForm()->adopt({{3, fit}});
         QCOMPARE(text("closedFormTitle"), QStringLiteral("<b>Closed form</b>: residual 0.3125 of this head, 0.2100 of layer 3"));
+        fit.ridge = 1; // of a run that aligns afterwards
+        m_session->closedForm()->adopt({{3, fit}});
+        QCOMPARE(text("closedFormTitle"), QStringLiteral("<b>Closed form</b>: residual 0.3125 of this head, 0.2100 of layer 3 (o_proj with ridge 1)"));
         QCOMPARE(text("closedFormChosen"), QStringLiteral("half-life 8, beta 0.2; value taps by distance, RoPE dropped, keys centred"));
         QCOMPARE(tried->rowCount(), 2);
         QCOMPARE(tried->item(1, 3)->text(), QStringLiteral("taps, centred"));

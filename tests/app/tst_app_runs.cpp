@@ -222,7 +222,7 @@ private Q_SLOTS:
         QCOMPARE(RunText::detail(*run), QStringLiteral("Stopping: finishing alignment, layer 3, step 413 of 3000, then writing a checkpoint to %1/checkpoints.").arg(run->folder));
         end(library);
         QCOMPARE(run->state, QStringLiteral("stopped"));
-        QCOMPARE(RunText::detail(*run), QStringLiteral("Stopped at alignment, layer 3, step 412 of 3000, saved; Resume goes on from there."));
+        QCOMPARE(RunText::detail(*run), QStringLiteral("Stopped at alignment, layer 3, step 412 of 3000, saved; Resume continues from there."));
     }
 
     void discardingRemovesTheFolderAtItsEnd() {

@@ -157,7 +157,7 @@ private Q_SLOTS:
         QCOMPARE(profile->tokens, std::int64_t(2048));
         using Head = core::HeadProfile;
         const std::pair<const char*, double (*)(const Head&)> maps[] = {{"distanceMap", [](const Head& h) { return h.distance.mean; }},
-                                                                        {"concentrationMap", [](const Head& h) { return h.concentrationLayer; }},
+                                                                        {"concentrationMap", [](const Head& h) { return h.concentrationAbsolute; }},
                                                                         {"scaleMap", [](const Head& h) { return h.rmsPostO; }}};
         const QRegularExpression number(QStringLiteral(": ([-+.0-9e]+)( tokens)?$"));
         for (const auto& [name, of] : maps) {

@@ -114,6 +114,58 @@ private Q_SLOTS:
         QVERIFY(knownSelection(recipe, path("kept")) && !knownSelection(recipe, path("kept"))->whole);
     }
 
+    // Stopped: each layer that was measured has its cost, the others have none; measuring on gives the whole.
+    void whatAStoppedMeasurementHas() {
+        ConvertOptions options = plain();
+        options.bankFolder = path("stopped");
+        const auto recipe = m_teachers.recipe("llama", "bypass:2");
+        std::stop_source stop;
+        Control control;
+        control.stop = stop.get_token();
+        control.onProgress = [&](const Progress& progress) {
+            if (progress.stage == "select" && progress.done >= 3) // the teacher and two of four layers
+                stop.request_stop();
+        };
+        QVERIFY(!selectLayers(recipe, options, control));
+        const auto some = knownSelection(recipe, path("stopped"));
+        QVERIFY(some && some->partial && !some->whole);
+        QVERIFY2(some->selection.ranking.size() >= 2 && some->selection.ranking.size() < 4, qPrintable(QString::number(some->selection.ranking.size())));
+        const auto whole = selectLayers(recipe, options, {});
+        QVERIFY2(whole, qPrintable(messageOf(whole)));
+        for (const auto& each : some->selection.ranking) {
+            const auto found = std::ranges::find(whole->ranking, each.layer, &LayerScore::layer);
+            QVERIFY(found != whole->ranking.end());
+            QCOMPARE(each.score, found->score);
+        }
+        const auto known = knownSelection(recipe, path("stopped"));
+        QVERIFY(known && !known->partial && known->whole);
+    }
+
+    // A hybrid's parameters are its own: those of its files, a converted layer's attention not among them.
+    void aHybridCountsItsOwnParameters() {
+        QVERIFY(convert(keeping({0, 2}), path("counted"), plain(), {}));
+        const auto teacher = openSafetensorsFile(m_teachers.path("llama") / "model.safetensors"), student = openSafetensorsFile(path("counted") / "checkpoints" / "student.safetensors");
+        std::int64_t expected = 0;
+        const auto add = [&](const TensorInfo& tensor) {
+            std::int64_t count = 1;
+            for (const auto size : tensor.shape)
+                count *= size;
+            expected += count;
+        };
+        for (const auto& tensor : teacher->tensors())
+            if (!tensor.name.starts_with("model.layers.1.self_attn.") && !tensor.name.starts_with("model.layers.3.self_attn."))
+                add(tensor);
+        for (const auto& tensor : student->tensors())
+            add(tensor);
+        const auto info = readModelInfo(path("counted"));
+        QVERIFY2(info, qPrintable(messageOf(info)));
+        QCOMPARE(info->parameters, expected);
+        const auto opened = openModel(path("counted"), {});
+        QVERIFY2(opened, qPrintable(messageOf(opened)));
+        QCOMPARE(modelInfo(**opened).parameters, expected);
+        QVERIFY(readModelInfo(m_teachers.path("llama"))->parameters != expected);
+    }
+
     void aRunsOwnRule() {
         auto recipe = m_teachers.recipe("llama", "bypass:2");
         recipe.never = {3};

@@ -109,6 +109,42 @@ private slots:
         QTRY_COMPARE(left.count(), 1);
     }
 
+    // What a layer costs, that it is linear already, and which heads a person has set: seen and told.
+    void layersAndHeadsCarryMarks() {
+        HeadHeatMap map;
+        map.setData(ramp(4, 6));
+        show(map, {420, 420});
+        std::vector<HeadHeatMap::LayerInfo> infos(4);
+        for (auto& info : infos)
+            info.kind = QStringLiteral("soft");
+        infos[1] = {QStringLiteral("lin"), false, true, -1, {}};
+        infos[2].rank = 1, infos[2].note = QStringLiteral("cost 0.5 nats");
+        infos[3].rank = 0.5;
+        map.setLayerTicks({false, false, true, false});
+        map.setLayerInfos(infos);
+        QTest::qWait(30);
+        QCOMPARE(map.layerText(0), QStringLiteral("Layer 0: soft, kept"));
+        QCOMPARE(map.layerText(1), QStringLiteral("Layer 1: lin, converted already")); // no box to tick
+        QCOMPARE(map.layerText(2), QStringLiteral("Layer 2: soft, converted\ncost 0.5 nats"));
+        QVERIFY(map.tooltipText(2, 0).contains(QStringLiteral("cost 0.5 nats")));
+        QVERIFY(map.costRect(0).isEmpty() && !map.costRect(2).isEmpty());
+        QVERIFY(map.costRect(2).left() > map.tickRect(2).right() && map.costRect(2).right() < map.cellRect(2, 0).left());
+        const auto image = map.grab().toImage();
+        const auto at = [&](const QPointF& p) { return image.pixelColor((p * image.devicePixelRatio()).toPoint()); };
+        const auto bar = at(map.costRect(2).center());
+        QCOMPARE(at(map.costRect(3).center() - QPointF(3, 0)), bar);                  // half a bar: its left half
+        QVERIFY(at(QPointF(map.costRect(3).right() - 2, map.costRect(3).center().y())) != bar);
+        QVERIFY(at(map.tickRect(2).center()) != at(map.tickRect(0).center()));
+        QCOMPARE(at(QPointF(map.tickRect(1).topLeft()) + QPointF(0.5, 0.5)), at(QPointF(map.tickRect(1).left() - 1, map.tickRect(1).top() - 2))); // no frame of a box
+        map.setMarked({{0, 0}}, QStringLiteral("has targets set by hand"));
+        QTest::qWait(30);
+        QVERIFY(map.tooltipText(0, 0).contains(QStringLiteral("set by hand")) && !map.tooltipText(0, 1).contains(QStringLiteral("set by hand")));
+        const auto marked = map.grab().toImage();
+        const auto cell = [&](int head) { return (map.cellRect(0, head).bottomLeft() + QPointF(5, -5)) * marked.devicePixelRatio(); };
+        QCOMPARE(marked.pixelColor(cell(0).toPoint()), QColor(Qt::white));
+        QCOMPARE(marked.pixelColor(cell(1).toPoint()), image.pixelColor(cell(1).toPoint()));
+    }
+
     void clicksCarryModifiersAndShiftSelectsARectangle() {
         HeadHeatMap map;
         map.setData(ramp(10, 8));

@@ -77,10 +77,10 @@ private slots:
         curve.setData(far);
         QVERIFY(curve.isLogarithmic());
         auto cache = data();
-        cache.points = {{0, 1e6}, {6, 4e6}};
-        cache.bytes = true, cache.teacher = 4e6, cache.quantity = "cache";
+        cache.points = {{0, 1 << 20}, {6, 4 << 20}};
+        cache.bytes = true, cache.teacher = 4 << 20, cache.quantity = "cache";
         curve.setData(cache);
-        QCOMPARE(curve.readout(0), QStringLiteral("0 kept: cache 1.0 MB, 25 % of the teacher's"));
+        QCOMPARE(curve.readout(0), QStringLiteral("0 kept: cache 1.0 MiB, 25 % of the teacher's"));
         curve.setData({});
         QVERIFY(curve.isEmpty());
         curve.setChoice(3); // of nothing: no harm
