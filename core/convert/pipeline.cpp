@@ -10,6 +10,7 @@
 #include "core/convert/drift.h"
 #include "core/convert/recipe_checks.h"
 #include "core/distill/train.h"
+#include "core/io/weight_files.h"
 #include "core/model/device.h"
 
 namespace linnet::core {
@@ -326,6 +327,10 @@ Report Pipeline::report() {
     report.notes = m_run.state()["notes"].get<std::vector<std::string>>();
     if (const auto student = checkpoint("student"); std::filesystem::exists(student))
         m_run.state()["student_hash"] = hashWholeFile(student); // what the numbers are of
+    if (const auto contents = guarded([&] { return weightContents(m_teacher->files().path, m_control); }); contents)
+        m_run.state()["teacher_contents"] = *contents;
+    else if (contents.error().code == ErrorCode::Cancelled)
+        throw Failure{contents.error()};
     writeFileAtomically(m_run.file("report.json"), reportToJson(report).dump(1) + "\n");
     m_run.state()["finished"] = true;
     m_run.save();

@@ -60,6 +60,16 @@ void leaveOutForeignReport(const WriteJob& job, WrittenFolder& written, const Co
     written.notes.emplace_back("the run's report.json was measured on other weights than its student has now; its numbers are left out");
 }
 
+// Every byte of the run's teacher is as it was when the run ended; recipe.json knows samples of it.
+void requireSameTeacher(const WriteJob& job, const std::string& contents) {
+    const auto stateFile = job.student / "state.json";
+    const Json state = fs::exists(stateFile) ? readJsonFile(stateFile) : Json();
+    const auto& teacher = job.model.files().path;
+    if (state.is_object() && state.contains("teacher_contents") && state["teacher_contents"] != contents)
+        fail(ErrorCode::Malformed, teacher.string() + " has changed since run " + job.student.string() + " was made from it: a hash of all its bytes is " + contents + ", expected " +
+                                       state["teacher_contents"].dump(), {{"file", teacher.string()}, {"found", contents}, {"expected", state["teacher_contents"].dump()}});
+}
+
 std::uint64_t bytesOf(const fs::path& folder) {
     std::uint64_t bytes = 0;
     for (const auto& entry : fs::recursive_directory_iterator(folder))
@@ -123,15 +133,17 @@ Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, c
         requireDType(format, options.dtype);
         const auto model = orFail(openModel(student, inFloat32(run), control));
         requireExpressible({*model, student, {}, options});
-        const auto info = modelInfo(*model);
         requireFinite(*model, student);
+        const auto info = modelInfo(*model);
         requireSpace(target, exportBytes(info, options));
         PartialFolder partial(target, control);
         const auto& folder = partial.path();
         const WriteJob job{*model, student, folder, options};
         WrittenFolder written = format.write(job, control);
-        ExportReport report;
         leaveOutForeignReport(job, written, control);
+        const auto contents = written.contents.empty() ? teacherContents(*model, student, control) : written.contents;
+        requireSameTeacher(job, contents);
+        ExportReport report;
         report.folder = target;
         report.format = options.format, report.dtype = options.dtype;
         report.files = std::move(written.files);
@@ -140,7 +152,7 @@ Result<ExportReport> exportModel(const fs::path& student, const fs::path& out, c
         const auto& choice = choiceOf(info, options.format);
         report.fidelity = fidelityName(options.dtype == "f32" ? choice.fidelity : choice.in16Bits);
         writeParity(*model, folder, control);
-        auto origin = provenanceOf(*model, student, written.contents.empty() ? teacherContents(*model, student, control) : written.contents);
+        auto origin = provenanceOf(*model, student, contents);
         origin.format = report.format, origin.dtype = report.dtype, origin.fidelity = report.fidelity, origin.exact = report.exact, origin.notes = report.notes;
         writeFileAtomically(folder / kExportFile, provenanceToJson(origin).dump(2) + "\n");
         report.files.insert(report.files.end(), {kParityFile, kExportFile});

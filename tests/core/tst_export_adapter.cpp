@@ -162,6 +162,8 @@ private Q_SLOTS:
             QVERIFY(readModelInfo(out)); // reads no weights
             const auto refused = openModel(out, kOneThread);
             QVERIFY2(!refused && refused.error().code == ErrorCode::Malformed && messageOf(refused).contains("all its bytes"), qPrintable(messageOf(refused)));
+            const auto late = exportModel(at("big run"), at("late"), {}, kOneThread); // the run knows it, too
+            QVERIFY2(!late && late.error().code == ErrorCode::Malformed && messageOf(late).contains("all its bytes"), qPrintable(messageOf(late)));
         }
         writeFileAtomically(big / "model.safetensors", bytes);
         QVERIFY(openModel(out, kOneThread));
