@@ -54,10 +54,10 @@ Json studentConfig(const WriteJob& job, const BundleFacts& facts) {
     Json common;
     addCommonKeys(common, job.model, job.options.dtype);
     Json config{{"model_type", "student"}, {"architectures", {"StudentForCausalLM"}}, {"student_name", facts.student}, {"keep_full_attention_layers", facts.kept},
-                {"num_heads", c.heads}, {"num_kv_heads", c.kvHeads}, {"qkv_bias", c.qkvBias}, {"qk_norm", c.qkNorm}, {"window_size", nullptr}, {"rope_theta", c.rope.theta},
+                {"num_heads", c.heads}, {"num_kv_heads", c.kvHeads}, {"qkv_bias", c.qkvBias && !(c.qkNorm && facts.kept.empty())}, {"qk_norm", c.qkNorm}, {"window_size", nullptr}, {"rope_theta", c.rope.theta},
                 {"norm_eps", c.rmsNormEps}, {"hidden_act", "swish"}, {"fuse_norm", true}, {"fuse_swiglu", true}, {"fuse_cross_entropy", true}};
     for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "head_dim", "max_position_embeddings", "tie_word_embeddings", "use_cache",
-                            "torch_dtype", "dtype", "bos_token_id", "eos_token_id"})
+                            "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id"})
         if (common.contains(key))
             config[key] = common[key];
     return config;

@@ -8,6 +8,7 @@
 #include "core/export/gguf_folder.h"
 
 #include "core/base/files.h"
+#include "core/export/gguf_sampling.h"
 #include "core/export/gguf_tokenizer.h"
 #include "core/export/provenance.h"
 #include "core/export/qwen35_folder.h"
@@ -164,6 +165,10 @@ WrittenFolder writeGgufFolder(const WriteJob& job, const Control& control) {
         metadata.emplace_back("general.source.huggingface.repository", origin.baseModel);
     for (auto& key : ggufTokenizer(modelTokenizer(model), model.config(), written.notes))
         metadata.push_back(std::move(key));
+    addSamplingKeys(metadata, model, written.notes);
+    if (const double eps = model.config().rmsNormEps; eps != kQkNormEps) // can't be said otherwise: SiLU stands before that norm, so q and k can't be scaled, and o_norm shares the eps
+        written.notes.push_back("llama.cpp adds the model's eps, " + Json(eps).dump() + ", to the squared length of q and k in linear layers, where Linnet and flash-linear-attention add " +
+                                Json(kQkNormEps).dump() + "; of SmolLM2's heads (lengths around 9) that moves logits by 2e-6 of the largest, of very short ones more: the parity check computes as llama.cpp does and measures it");
     if (options.dtype == "q8_0")
         written.notes.push_back("matrices are quantised to 8 bits (Q8_0); norms, taps and gates stay float32, rows that are no multiple of 32 float16");
     if (!model.config().qkNorm)

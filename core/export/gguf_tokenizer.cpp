@@ -2,9 +2,11 @@
 
 #include "core/base/json.h"
 #include "core/base/result.h"
+#include "core/io/bpe.h"
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace linnet::core {
 namespace {
@@ -60,6 +62,39 @@ std::vector<std::string> mergesOf(const nlohmann::json& model) { // "a b", or in
     return merges;
 }
 
+// A token that its own text's merges do not lead to: with ignore_merges a word may be it, without it never is. "" where there is none.
+std::string unmergedToken(const nlohmann::json& tokenizer, const std::vector<std::string>& merges) {
+    TextMap<TokenId> vocabulary;
+    for (const auto& [text, id] : tokenizer.at("model").at("vocab").items())
+        vocabulary.emplace(text, id.get<TokenId>());
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (const auto& merge : merges)
+        pairs.emplace_back(merge.substr(0, merge.find(' ')), merge.substr(merge.find(' ') + 1));
+    std::set<std::string> added; // found as such
+    for (const auto& token : tokenizer.value("added_tokens", nlohmann::json::array()))
+        added.insert(token.at("content").get<std::string>());
+    const Bpe bpe(vocabulary, pairs, {}, "tokenizer.json");
+    std::string first;
+    for (const auto& [text, id] : vocabulary) {
+        std::vector<TokenId> ids;
+        bpe.encodeWord(text, ids);
+        if (ids != std::vector{id} && !added.contains(text) && (first.empty() || text < first))
+            first = text;
+    }
+    return first;
+}
+
+// llama.cpp's src/llama-vocab.cpp: of the pre-tokenisers here only llama-bpe takes a word that is a token whole; dbrx has the same words and merges.
+std::string withMergesAsHere(std::string pre, const nlohmann::json& tokenizer, const std::vector<std::string>& merges) {
+    const bool ignores = tokenizer.at("model").value("ignore_merges", false);
+    if (ignores == (pre == "llama-bpe"))
+        return pre;
+    const auto token = unmergedToken(tokenizer, merges);
+    if (!token.empty() && ignores)
+        refuse("model.ignore_merges of tokenizer.json is true, llama.cpp's pre-tokeniser " + pre + " goes by the merges, and they don't lead to token " + token + ": it would cut text otherwise");
+    return token.empty() ? pre : "dbrx";
+}
+
 // What the post-processor puts before and behind a text.
 std::pair<std::optional<TokenId>, std::optional<TokenId>> surroundings(const Tokenizer& tokenizer) {
     const auto plain = tokenizer.encode("a", false), whole = tokenizer.encode("a", true);
@@ -70,7 +105,7 @@ std::pair<std::optional<TokenId>, std::optional<TokenId>> surroundings(const Tok
     return {before ? std::optional(whole.front()) : std::nullopt, behind ? std::optional(whole.back()) : std::nullopt};
 }
 
-void addSpecialTokens(GgufMetadata& keys, const Tokenizer& tokenizer, const ModelConfig& config, const Vocabulary& vocabulary) {
+void addSpecialTokens(GgufMetadata& keys, const Tokenizer& tokenizer, const ModelConfig& config, const Vocabulary& vocabulary, std::vector<std::string>& notes) {
     const Json names = parseJson(tokenizer.tokenizerConfigJson(), "tokenizer_config.json");
     const auto named = [&](const char* name) -> std::optional<std::uint32_t> {
         const auto found = names.find(name);
@@ -101,6 +136,11 @@ void addSpecialTokens(GgufMetadata& keys, const Tokenizer& tokenizer, const Mode
     const char* const kEnds[] = {"eos_token_id", "eot_token_id", "eom_token_id"};
     for (std::size_t i = 0; i < std::min(once.size(), std::size(kEnds)); ++i)
         add(kEnds[i], once[i]);
+    std::string dropped;
+    for (std::size_t i = std::size(kEnds); i < once.size(); ++i)
+        dropped += (dropped.empty() ? "" : ", ") + vocabulary.texts[once[i]] + " (" + std::to_string(once[i]) + ")";
+    if (!dropped.empty())
+        notes.push_back("GGUF has three end tokens, this model more: it does not say that these end a text, too: " + dropped);
     add("unknown_token_id", named("unk_token"));
     add("padding_token_id", named("pad_token"));
     keys.emplace_back("tokenizer.ggml.add_bos_token", before.has_value()); // always: llama.cpp's default differs by pre-tokeniser
@@ -115,12 +155,14 @@ GgufMetadata ggufTokenizer(const Tokenizer& tokenizer, const ModelConfig& config
     if (pre != "qwen2" && pre != "llama-bpe" && pre != "smollm" && pre != "gpt-2")
         refuse("the tokenizer's pre-tokeniser has no name in GGUF that we know (qwen2, llama-bpe, smollm and gpt-2 have)");
     const auto json = parseLargeJson(tokenizer.tokenizerJson(), "tokenizer.json");
+    auto merges = mergesOf(json.at("model"));
+    pre = withMergesAsHere(pre, json, merges);
     auto vocabulary = vocabularyOf(json, config, notes);
     GgufMetadata keys{{"tokenizer.ggml.model", std::string("gpt2")}, {"tokenizer.ggml.pre", pre}};
-    addSpecialTokens(keys, tokenizer, config, vocabulary);
+    addSpecialTokens(keys, tokenizer, config, vocabulary, notes);
     keys.emplace_back("tokenizer.ggml.tokens", std::move(vocabulary.texts));
     keys.emplace_back("tokenizer.ggml.token_type", std::move(vocabulary.types));
-    keys.emplace_back("tokenizer.ggml.merges", mergesOf(json.at("model")));
+    keys.emplace_back("tokenizer.ggml.merges", std::move(merges));
     if (const auto chat = tokenizer.chatTemplate(); !chat.empty())
         keys.emplace_back("tokenizer.chat_template", chat);
     if (json.contains("normalizer") && !json["normalizer"].is_null())

@@ -28,6 +28,16 @@ RopeConfig withLlama3Numbers(RopeConfig rope, std::int64_t headDim) {
 
 } // namespace
 
+Json teacherGeneration(const Model& model) {
+    const auto file = model.files().path / "generation_config.json";
+    Json json = std::filesystem::is_regular_file(file) ? readJsonFile(file) : Json::object();
+    if (!json.is_object())
+        fail(ErrorCode::Malformed, file.string() + ": a JSON object is expected", {{"file", file.string()}});
+    for (const char* of : {"transformers_version", "_from_model_config"}) // of the file that was
+        json.erase(of);
+    return json;
+}
+
 Json ropeParameters(const ModelConfig& c) {
     const auto rope = withLlama3Numbers(c.rope, c.headDim);
     Json json{{"rope_type", rope.type}, {"rope_theta", rope.theta}};
@@ -50,6 +60,11 @@ void addCommonKeys(Json& config, const Model& model, const std::string& dtype) {
     for (const auto& type : types)
         if (dtype == type[0])
             config["torch_dtype"] = config["dtype"] = type[1];
+    const auto file = model.files().path / "config.json";
+    const Json teacher = std::filesystem::is_regular_file(file) ? readJsonFile(file) : Json::object();
+    for (const Json& from : {teacher, teacherGeneration(model)}) // the latter's word is the last
+        if (const auto pad = from.find("pad_token_id"); pad != from.end() && pad->is_number_unsigned() && pad->get<std::int64_t>() < c.vocabSize)
+            config["pad_token_id"] = *pad;
     if (c.bosToken)
         config["bos_token_id"] = *c.bosToken;
     if (c.endTokens.size() == 1)

@@ -64,9 +64,9 @@ std::vector<std::string> writeBesideWeights(const WriteJob& job, const Json& con
     put("tokenizer_config.json", tokenizer.tokenizerConfigJson());
     if (const auto chat = tokenizer.chatTemplate(); !chat.empty())
         put("chat_template.jinja", chat);
-    Json generation = Json::object();
-    for (const char* key : {"bos_token_id", "eos_token_id"})
-        if (config.contains(key))
+    Json generation = teacherGeneration(model);
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+        if (config.contains(key) && !config[key].is_null())
             generation[key] = config[key];
     put("generation_config.json", generation.dump(2) + "\n");
     for (const auto& name : writeRunFiles(job))

@@ -190,6 +190,9 @@ ModelConfig ggufConfig(const GgufFile& file) {
     if (!keys.has("attention.layer_norm_rms_epsilon"))
         keys.refuse("attention.layer_norm_rms_epsilon", "missing", "a number was expected");
     config.rmsNormEps = keys.real("attention.layer_norm_rms_epsilon", config.rmsNormEps);
+    if (architecture == kHybrid && file.findTensor("rope_freqs.weight"))
+        fail(ErrorCode::Unsupported, file.path().string() + ": tensor rope_freqs.weight: llama.cpp does not scale rotary positions by it in architecture qwen35",
+             {{"file", file.path().string()}, {"tensor", "rope_freqs.weight"}});
     config.rope = readRope(file, keys, config);
 
     const auto* embedding = file.findTensor("token_embd.weight");

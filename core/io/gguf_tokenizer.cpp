@@ -57,13 +57,15 @@ Preset presetOf(const std::string& pre, const std::string& origin) {
         return {{{"type", "NFC"}}, sequence(split(kQwen2Pattern), byteLevel(false)), false, false};
     if (pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3")
         return {nullptr, sequence(split(kLlama3Pattern), byteLevel(false)), true, true};
+    if (pre == "dbrx" || pre == "smaug-bpe") // Llama 3's words, but the merges count
+        return {nullptr, sequence(split(kLlama3Pattern), byteLevel(false)), false, false};
     if (pre == "smollm")
         return {nullptr, sequence({{"type", "Digits"}, {"individual_digits", true}}, byteLevel(true)), false, false};
     if (pre == "gpt-2" || pre == "default") // files without a name come from before the names: GPT-2's
         return {nullptr, byteLevel(true), false, false};
     fail(ErrorCode::Unsupported,
          origin + ": tokenizer.ggml.pre is \"" + pre +
-             "\"; supported are qwen2, llama-bpe (llama3, llama-v3), smollm, gpt-2 and default",
+             "\"; supported are qwen2, llama-bpe (llama3, llama-v3), dbrx (smaug-bpe), smollm, gpt-2 and default",
          {{"file", origin}, {"key", "tokenizer.ggml.pre"}, {"found", pre}});
 }
 

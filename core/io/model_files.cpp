@@ -33,14 +33,8 @@ void checkFolder(const fs::path& folder) {
 ModelFiles openFolder(const fs::path& folder) {
     checkFolder(folder);
     ModelFiles files{folder, readHfConfig(folder / "config.json"), nullptr, nullptr, {}};
-    std::shared_ptr<const SafetensorsSource> weights = openSafetensorsShards(folder);
-    checkTeacherTensors(files.config, *weights);
-    if (files.config.tiedEmbeddings && weights->find("lm_head.weight") &&
-        !weights->sameBytes("lm_head.weight", "model.embed_tokens.weight"))
-        files.warnings.push_back(
-            "lm_head.weight is ignored: it differs from model.embed_tokens.weight, but config.json ties the two "
-            "(tie_word_embeddings)");
-    files.weights = std::move(weights);
+    files.weights = openFolderWeights(folder, files.config.tiedEmbeddings, files.warnings);
+    checkTeacherTensors(files.config, *files.weights);
     files.tokenizer = openTokenizerJson(folder);
     return files;
 }
@@ -72,6 +66,13 @@ ModelFiles withPath(ModelFiles (*open)(const fs::path&), const fs::path& path) {
 }
 
 } // namespace
+
+std::shared_ptr<const WeightSource> openFolderWeights(const fs::path& folder, bool tied, std::vector<std::string>& warnings, const std::string& embedding) {
+    std::shared_ptr<const SafetensorsSource> weights = openSafetensorsShards(folder);
+    if (tied && weights->find("lm_head.weight") && weights->find(embedding) && !weights->sameBytes("lm_head.weight", embedding))
+        warnings.push_back("lm_head.weight is ignored: it differs from " + embedding + ", but config.json ties the two (tie_word_embeddings); transformers 5 takes the head as it is stored");
+    return weights;
+}
 
 std::string ModelFiles::hash() const {
     return identity.empty() ? weights->hash() : identity;

@@ -32,6 +32,10 @@ ModelFiles openModelFiles(const std::filesystem::path& path);
 // are the inv_freq tensors of old files.
 void checkTeacherTensors(const ModelConfig& config, const WeightSource& weights);
 
+// A folder's safetensors; `warnings` gains what differs from transformers: a head of its own where config.json ties it to the embedding.
+std::shared_ptr<const WeightSource> openFolderWeights(const std::filesystem::path& folder, bool tied, std::vector<std::string>& warnings,
+                                                      const std::string& embedding = "model.embed_tokens.weight");
+
 // The parts, for tests and for other readers. Each throws as above.
 std::unique_ptr<WeightSource> openSafetensorsFile(const std::filesystem::path& file);     // one file, own tensor names
 std::unique_ptr<WeightSource> openSafetensorsFolder(const std::filesystem::path& folder); // model.safetensors or index

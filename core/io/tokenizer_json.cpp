@@ -1,7 +1,6 @@
 // A Hugging Face folder's tokenizer: tokenizer.json, and from its neighbours the special tokens and the chat template.
-#include "core/base/files.h"
-#include "core/base/regular_file.h"
 #include "core/base/json.h"
+#include "core/base/regular_file.h"
 #include "core/base/result.h"
 #include "core/io/model_files.h"
 #include "core/io/tokenizer_parts.h"
@@ -95,19 +94,18 @@ std::unique_ptr<Tokenizer> openTokenizerJson(const std::filesystem::path& folder
                 if (const auto content = tokenContent(*found); !content.empty())
                     identity.specialTokens[name] = content;
 
+    const bool named = !textAt(config, "tokenizer_class").empty();
+    if (!named) // else AutoTokenizer goes by the model's type, whose class may cut text in its own way
+        config["tokenizer_class"] = "PreTrainedTokenizerFast";
     const auto templateFile = folder / "chat_template.jinja";
     if (std::filesystem::exists(templateFile)) {
         // whoever gets the config alone must get the template with it
         identity.chatTemplate = readRegularFile(templateFile, kMostJsonBytes);
         config["chat_template"] = identity.chatTemplate;
-        if (!config.contains("tokenizer_class"))
-            config["tokenizer_class"] = "PreTrainedTokenizerFast";
         identity.tokenizerConfigJson = config.dump(2) + "\n";
     } else {
         identity.chatTemplate = templateOf(config);
-        identity.tokenizerConfigJson = std::filesystem::exists(configFile)
-                                           ? readTextFile(configFile)
-                                           : "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+        identity.tokenizerConfigJson = named ? readRegularFile(configFile, kMostJsonBytes) : config.dump(2) + "\n";
     }
     identity.endOfText = endTokens(parts, identity.specialTokens, folder);
     return std::make_unique<BpeTokenizer>(std::move(parts), std::move(identity));

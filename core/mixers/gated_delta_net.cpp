@@ -64,7 +64,7 @@ void convolvedProjections(RecurrenceInputs& in, const MixerSpec& spec, const Lin
             if (state)
                 kept.push_back(lastInputs(past, u));
         }
-        s.out = shortConvolution(u, taps, past, {shape.heads, s.scale});
+        s.out = shortConvolution(u, taps, past, {shape.heads, s.scale, shape.qkEps});
     }
     if (!spec.qkL2Norm)
         in.q = in.q * qScale;

@@ -39,11 +39,14 @@ struct LinearLayer {
 LinearLayer mapped(const LinearLayer& layer, const std::function<at::Tensor(const std::string&, const at::Tensor&)>& fn);
 LinearLayer mapped(const LinearLayer& layer, const std::function<at::Tensor(const at::Tensor&)>& fn);
 
+inline constexpr double kQkNormEps = 1e-6; // of the L2 norm of q and k, in flash-linear-attention and here
+
 struct LinearShape {
     int64_t heads = 0;
     int64_t headDim = 0;
     int64_t hidden = 0;
     double normEps = 1e-6; // the teacher's rms_norm_eps
+    double qkEps = kQkNormEps; // of the L2 norm of q and k
 };
 
 // What a layer carries from one piece of a sequence to the next; undefined tensors mean the start of a sequence.

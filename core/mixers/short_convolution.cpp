@@ -1,4 +1,4 @@
-// y_t = sum_j taps_j u_{t-3+j} ;  a = SiLU(y) ;  z = scale r a with r = rsqrt(sum_head a^2 + 1e-6).
+// y_t = sum_j taps_j u_{t-3+j} ;  a = SiLU(y) ;  z = scale r a with r = rsqrt(sum_head a^2 + eps).
 // Backward of the norm: da = scale r (dz - z (z . dz) / scale^2), which needs z and r only.
 // By hand because autograd would keep and pass over about three times as many tensors of [B, T, H*D], and those passes, not
 // arithmetic, are the cost.
@@ -12,7 +12,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr double kL2NormEps = 1e-6;
 constexpr int64_t kTaps = 4;
 
 // The overlap of `sequence` with itself `lag` tokens later, past the first `lag` tokens.
@@ -44,14 +43,14 @@ at::Tensor convolve(const at::Tensor& u, const at::Tensor& taps, const at::Tenso
 
 struct Convolution : torch::autograd::Function<Convolution> {
     static at::Tensor forward(AutogradContext* ctx, const at::Tensor& u, const std::optional<at::Tensor>& tapsOfRows,
-                              const std::optional<at::Tensor>& pastInputs, int64_t heads, double scale) {
+                              const std::optional<at::Tensor>& pastInputs, int64_t heads, double scale, double eps) {
         const int64_t B = u.size(0), T = u.size(1), width = u.size(2);
         const at::Tensor taps = tapsOfRows ? tapsOfRows->t().contiguous().t() : at::Tensor(); // each tap's row contiguous
         const at::Tensor past = pastInputs.value_or(at::Tensor());
         const at::Tensor y = taps.defined() ? convolve(u, taps, past) : u;
         at::Tensor z = at::silu(y).view({B, T, heads, width / heads}), r;
         if (scale != 0) {
-            r = z.square().sum(-1, true).add_(kL2NormEps).rsqrt_().mul_(scale); // scale r
+            r = z.square().sum(-1, true).add_(eps).rsqrt_().mul_(scale); // scale r
             z.mul_(r);
         }
         ctx->saved_data["scale"] = scale;
@@ -70,7 +69,7 @@ struct Convolution : torch::autograd::Function<Convolution> {
         }
         const at::Tensor dY = at::silu_backward(dA.reshape_as(y), y);
         if (!taps.defined())
-            return {dY, {}, {}, {}, {}};
+            return {dY, {}, {}, {}, {}, {}};
         std::vector<at::Tensor> dTaps(kTaps);
         at::Tensor dU = ctx->needs_input_grad(0) ? dY * taps.select(1, kTaps - 1) : at::Tensor();
         for (int64_t lag = 0; lag < kTaps; ++lag) {
@@ -83,7 +82,7 @@ struct Convolution : torch::autograd::Function<Convolution> {
                 dTaps[tap].add_(dotOverTokens(dY.narrow(1, 0, count), past.narrow(1, tap, count)));
             }
         }
-        return {dU, at::stack(dTaps, 1), {}, {}, {}};
+        return {dU, at::stack(dTaps, 1), {}, {}, {}, {}};
     }
 };
 
@@ -91,7 +90,7 @@ struct Convolution : torch::autograd::Function<Convolution> {
 
 at::Tensor shortConvolution(const at::Tensor& u, const at::Tensor& taps, const at::Tensor& past, const ShortConvolution& options) {
     const auto given = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
-    return Convolution::apply(u, given(taps), given(past), options.heads, options.scale);
+    return Convolution::apply(u, given(taps), given(past), options.heads, options.scale, options.eps);
 }
 
 } // namespace linnet::core

@@ -7,7 +7,8 @@ namespace linnet::core {
 
 struct ShortConvolution {
     int64_t heads = 0;
-    double scale = 0; // 0: no norm; otherwise z * scale * rsqrt(sum z^2 + 1e-6) over each head
+    double scale = 0;  // 0: no norm; otherwise z * scale * rsqrt(sum z^2 + eps) over each head
+    double eps = 1e-6; // flash-linear-attention's
 };
 
 // u [B, T, H*D], taps [H*D, 4] or undefined (no convolution), past [B, 3, H*D]: the inputs before u, or undefined (zeros)

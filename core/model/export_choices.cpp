@@ -60,6 +60,8 @@ ExportChoice bundle(const ModelConfig& c, const std::vector<std::string>& kinds)
         return refused("bundle", "the student class of Taylor-Calibrate has no rope scaling, which this teacher's softmax layers have");
     if (keeps && c.outputBias)
         return refused("bundle", "the student class of Taylor-Calibrate has no bias of o_proj, which this teacher's softmax layers have");
+    if (keeps && c.qkNorm && c.qkvBias)
+        return refused("bundle", "this teacher's softmax layers have biases of q, k and v beside QK-norm, which are not read back from the student class of Taylor-Calibrate");
     if (c.mlpBias)
         return refused("bundle", "the student class of Taylor-Calibrate has no biases in its MLP, which this teacher has");
     return {"bundle", Fidelity::Exact, Fidelity::Exact, "Taylor-Calibrate's student class with configuration, tokens and launch line to train on (GPU); read by Linnet"};

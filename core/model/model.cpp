@@ -117,6 +117,8 @@ LinearShape Model::linearShape(const Mixer& mixer) const {
     LinearShape shape = linearShape();
     if (mixer.headNormEps > 0)
         shape.normEps = mixer.headNormEps;
+    if (mixer.qkNormEps > 0)
+        shape.qkEps = mixer.qkNormEps;
     return shape;
 }
 

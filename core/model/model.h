@@ -41,6 +41,7 @@ struct Mixer {
     LinearLayer linear;              // Linear
     std::int64_t window = 64, sinks = 4; // SlidingWindow: a token sees the last `window` keys (itself included) and the first `sinks`
     double headNormEps = 0;              // Linear: of o_norm, where another trainer's differs from the model's rms_norm_eps; 0: that
+    double qkNormEps = 0;                // Linear: of the L2 norm of q and k, where a runtime's differs from 1e-6 (llama.cpp's is rms_norm_eps); 0: that
 };
 using Mixers = std::map<std::int64_t, Mixer>; // by layer; the others are softmax
 

@@ -153,7 +153,7 @@ OpenedModel openFla(const fs::path& folder) {
     OpenedModel opened;
     opened.files.path = folder;
     opened.files.config = hfConfigFromJson(parseJson(teacher.dump(), file.string()), file); // its numbers as a file has them
-    opened.files.weights = flaSource(openSafetensorsFolder(folder), layout);
+    opened.files.weights = flaSource(openFolderWeights(folder, opened.files.config.tiedEmbeddings, opened.files.warnings, "model.embeddings.weight"), layout);
     opened.files.tokenizer = openTokenizerJson(tokenizerFolder(folder));
     opened.student = opened.files.weights;
     opened.mixer = "gated_delta_net";

@@ -33,6 +33,8 @@ OpenedModel openGgufHybridModel(const fs::path& file) {
     opened.files.tokenizer = openGgufTokenizer(file);
     opened.student = opened.files.weights;
     opened.mixer = "gated_delta_net";
+    for (const auto layer : hybrid.linearLayers) // llama.cpp has one eps for all norms, so measured with it and PyPI's xllamacpp
+        opened.qkNormEps[layer] = hybrid.config.rmsNormEps;
     return opened;
 }
 

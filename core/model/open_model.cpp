@@ -49,6 +49,7 @@ void layOver(OpenedModel& opened, const std::shared_ptr<const WeightSource>& stu
         opened.mixer = mixer;
     for (const auto layer : linear) {
         opened.headNormEps.erase(layer);
+        opened.qkNormEps.erase(layer);
     }
     opened.student = opened.student ? layeredSource(student, opened.student) : student;
 }
@@ -247,8 +248,8 @@ Result<ModelPtr> openModel(const std::filesystem::path& path, const RunOptions& 
         const at::ScalarType dtype = chosenDType(options, device, *opened.files.weights);
         if (device.is_cpu() && !options.streamed)
             checkMemory(opened, dtype);
-        Mixers mixers = mixersOf(opened, device, dtype);
         checkContents(opened, control);
+        Mixers mixers = mixersOf(opened, device, dtype);
         try {
             return std::make_shared<const Model>(std::move(opened.files), device, dtype, options.streamed, std::move(mixers), control);
         } catch (Failure& failure) {

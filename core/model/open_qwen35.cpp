@@ -29,6 +29,8 @@ public:
     OpenedModel open() {
         const auto types = layerTypes();
         checkLinear(std::ranges::find(types, kLinear) != types.end());
+        if (std::ranges::find(types, "full_attention") != types.end())
+            checkSoftmax();
         Json config = m_config;
         config["model_type"] = m_lift.teacherType;
         for (const char* theirs : {"architectures", "layer_types"})
@@ -42,7 +44,7 @@ public:
             opened.files.config.qkvBias = m_lift.qkvBias;
             opened.files.config.outputBias = m_lift.outputBias;
         }
-        opened.files.weights = qwen35Source(openSafetensorsFolder(m_folder), opened.files.config);
+        opened.files.weights = qwen35Source(openFolderWeights(m_folder, opened.files.config.tiedEmbeddings, opened.files.warnings), opened.files.config);
         opened.files.tokenizer = openTokenizerJson(tokenizerFolder(m_folder));
         opened.student = opened.files.weights;
         opened.mixer = "gated_delta_net";
@@ -104,6 +106,15 @@ private:
                 refuse(size, member(size), member("head_dim"));
         if (member("linear_conv_kernel_dim") != kConvTaps)
             refuse("linear_conv_kernel_dim", member("linear_conv_kernel_dim"), kConvTaps);
+    }
+
+    // What the class takes for granted where config.json is silent is not what we have.
+    void checkSoftmax() const {
+        const Json rope = m_config.value("rope_parameters", Json());
+        if (!m_config.contains("partial_rotary_factor") && !(rope.is_object() && rope.contains("partial_rotary_factor")))
+            refuse("rope_parameters.partial_rotary_factor", "missing, which is 0.25 in this class", 1.0);
+        if (const auto gate = m_config.find("attn_output_gate"); gate != m_config.end() && !gate->is_null() && *gate != true)
+            refuse("attn_output_gate", *gate, true);
     }
 
     void checkTensors(const OpenedModel& opened, const std::vector<std::string>& types) const {

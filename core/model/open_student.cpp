@@ -98,6 +98,7 @@ OpenedModel openStudent(const fs::path& folder) {
     OpenedModel opened;
     opened.files.path = folder;
     opened.files.config = config.teacher(*stored);
+    stored = openFolderWeights(folder, opened.files.config.tiedEmbeddings, opened.files.warnings, "model.embeddings.weight");
     const auto& c = opened.files.config;
     FlaLayout layout{.layers = c.layers, .width = c.heads * c.headDim, .attention = config.kept(c.layers), .windows = {}, .shortConvolution = config.shortConvolution(),
                      .qkvBias = c.qkvBias, .qkNorm = c.qkNorm};

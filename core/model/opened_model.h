@@ -14,6 +14,7 @@ struct OpenedModel {
     std::shared_ptr<const WeightSource> student; // holds linear_attn tensors; nullptr for a teacher
     std::string mixer;                           // of the student
     std::map<std::int64_t, double> headNormEps{}; // by layer, where Mixer::headNormEps is set
+    std::map<std::int64_t, double> qkNormEps{};   // by layer, where Mixer::qkNormEps is set
     std::string contents{};                      // what weightContents of the teacher's files must be; "": any (only an adapter says it)
     std::filesystem::path path{};                // what was opened
 

@@ -140,6 +140,9 @@ Mixers mixersOf(const OpenedModel& opened, at::Device device, at::ScalarType dty
     for (const auto& [layer, eps] : opened.headNormEps)
         if (const auto found = mixers.find(layer); found != mixers.end())
             found->second.headNormEps = eps;
+    for (const auto& [layer, eps] : opened.qkNormEps)
+        if (const auto found = mixers.find(layer); found != mixers.end())
+            found->second.qkNormEps = eps;
     return mixers;
 }
 

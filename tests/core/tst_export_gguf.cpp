@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "core/export/export.h"
+#include "core/io/gguf_reader.h"
 #include "core/io/gguf_writer.h"
 #include "tests/support/convert_fixtures.h"
 
@@ -266,6 +267,8 @@ private Q_SLOTS:
         QTest::newRow("teacher") << "linnet.teacher_type" << "\"mamba\"" << "";
         QTest::newRow("llama with norms") << "linnet.teacher_type" << "\"llama\"" << "self_attn.q_norm.weight";
         QTest::newRow("output gate") << "blk.1.attn_q.weight" << "0.5" << "output gate";
+        QTest::newRow("bias of the convolution") << "blk.0.ssm_conv1d.bias" << "576" << "";
+        QTest::newRow("rotary divisors") << "rope_freqs.weight" << "16" << "";
         QTest::newRow("growing state") << "blk.0.ssm_a" << "0.5" << "blk.0.ssm_a";
     }
     void filesOfOthers() {
@@ -276,13 +279,61 @@ private Q_SLOTS:
         const auto file = fs::exists(folder) ? folder / "model.gguf" : exported("plain", {0, 2, 3}, "f32", "others");
         const auto altered = at("altered.gguf").string(), changes = at("changes.json").string();
         Json change{{"keys", Json::object()}, {"tensors", Json::object()}};
-        change[key.startsWith("blk.") ? "tensors" : "keys"][key.toStdString()] = Json::parse(value.toStdString());
+        const bool added = key == "rope_freqs.weight" || key.endsWith("conv1d.bias"); // value: how many ones
+        change[added ? "added" : key.startsWith("blk.") ? "tensors" : "keys"][key.toStdString()] = Json::parse(value.toStdString());
         writeFileAtomically(changes, change.dump());
         const QString oracle = runOracle("gguf_oracle.py", arguments({"altered", file.string(), altered, changes}));
         QVERIFY2(oracle.isEmpty(), qPrintable(oracle));
         const auto opened = openModel(altered, kOnCpu);
         QVERIFY(!opened);
         QVERIFY2(messageOf(opened).contains(said.isEmpty() ? key : said), qPrintable(messageOf(opened)));
+    }
+
+    // llama.cpp's norm of q and k in linear layers has the model's eps (1e-5 here), ours 1e-6: what is read back computes as llama.cpp does, and says so.
+    void shortKeys() {
+        const auto config = readHfConfig(at("plain") / "config.json");
+        auto mixer = randomMixer(config, 5);
+        mixer.linear.qProj *= 0.02, mixer.linear.kProj *= 0.02;
+        const auto run = at("short keys"), folder = at("short keys export");
+        fs::create_directories(run / "checkpoints");
+        saveLinearLayers(run / "checkpoints" / "student.safetensors", {{2, mixer}});
+        writeFileAtomically(run / "recipe.json", Json{{"teacher", {{"source", at("plain").string()}}}, {"mixer", "gated_delta_net"}}.dump());
+        ExportOptions options;
+        options.format = "gguf";
+        const auto report = exportModel(run, folder, options, kOnCpu);
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        QVERIFY(std::ranges::any_of(report->notes, [](const std::string& note) { return note.find("1e-05") != note.npos && note.find("1e-06") != note.npos; }));
+        QVERIFY2(report->parity.maxAbsLogit > 1e-4, qPrintable(QString::number(report->parity.maxAbsLogit))); // the cost is measured
+        QVERIFY(!llamaSays(folder / "model.gguf").contains("error"));
+        const auto original = orFail(openModel(run, kOnCpu)), back = orFail(openModel(folder, kOnCpu));
+        const at::Tensor found = llamaLogProbabilities(folder / "model.gguf", 0), whole = logProbabilities(*back, kPrompts[0]), student = logProbabilities(*original, kPrompts[0]);
+        const auto last = [&](const at::Tensor& all) { return (found - all.narrow(0, all.size(0) - found.size(0), found.size(0))).abs().max().item<double>(); };
+        qInfo("short keys: log-probabilities differ from llama.cpp's by %.2e as read back, by %.2e as trained", last(whole), last(student));
+        QVERIFY2(last(whole) <= 2e-4 && last(student) > 1e-3, qPrintable(QString::number(last(student))));
+        const auto again = exportModel(folder, at("short keys hf"), {}, kOnCpu); // other formats have 1e-6 again
+        QVERIFY2(again && again->parity.maxAbsLogit > 1e-4, qPrintable(messageOf(again)));
+        QVERIFY(at::equal(logProbabilities(*orFail(openModel(at("short keys hf"), kOnCpu)), kPrompts[0]), student));
+    }
+
+    void samplingAndEnds() {
+        const auto teacher = at("sampled"), file = at("sampled export") / "model.gguf";
+        fs::copy(at("plain"), teacher, fs::copy_options::recursive);
+        writeFileAtomically(teacher / "generation_config.json", Json{{"eos_token_id", {1, 7, 9, 11, 13}}, {"do_sample", true}, {"temperature", 0.6}, {"top_p", 0.95}, {"top_k", 20},
+                                                                      {"repetition_penalty", 1.1}}.dump());
+        ExportOptions options;
+        options.format = "gguf", options.verify = false;
+        const auto report = exportModel(student("sampled", {1}), at("sampled export"), options, kOnCpu);
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        const auto noted = [&](const char* word) { return std::ranges::any_of(report->notes, [&](const std::string& note) { return note.find(word) != note.npos; }); };
+        QVERIFY(noted("(11)") || noted("(13)"));
+        QVERIFY(noted("repetition_penalty 1.1"));
+        const QString said = runOracle("gguf_oracle.py", arguments({"read", file.string(), file.string() + ".json"}));
+        QVERIFY2(said.isEmpty(), qPrintable(said));
+        const Json keys = readJsonFile(file.string() + ".json")["keys"];
+        for (const auto& [key, value] : {std::pair("temp", 0.6), std::pair("top_p", 0.95), std::pair("top_k", 20.0)})
+            QVERIFY2(std::abs(keys["general.sampling." + std::string(key)].get<double>() - value) < 1e-6, key);
+        const Json props = llamaSays(file, {{"positions", 0}, {"props", true}})["props"]["default_generation_settings"]["params"]; // llama.cpp takes them
+        QVERIFY2(std::abs(props["temperature"].get<double>() - 0.6) < 1e-6 && props["top_k"] == 20 && std::abs(props["top_p"].get<double>() - 0.95) < 1e-6, props.dump().c_str());
     }
 
     // SmolLM2, lifted: log-probabilities over the whole vocabulary after a text, and what follows it.
@@ -335,6 +386,66 @@ private Q_SLOTS:
             writeFileAtomically(at("several") / name, "GGUF");
         const auto several = openModel(at("several"), kOnCpu);
         QVERIFY(!several && messageOf(several).contains("2 .gguf files"));
+    }
+
+    void ignoredMerges_data() {
+        QTest::addColumn<QString>("tokenizer");
+        QTest::addColumn<bool>("ignored");
+        QTest::addColumn<bool>("reached"); // every token, by its merges
+        QTest::addColumn<QString>("pre");  // "": refused
+        QTest::newRow("llama3") << "llama3" << true << false << "llama-bpe";
+        QTest::newRow("llama3, merges count") << "llama3" << false << false << "dbrx";
+        QTest::newRow("llama3, merges count, no matter") << "llama3" << false << true << "llama-bpe";
+        QTest::newRow("qwen2") << "qwen2" << false << false << "qwen2";
+        QTest::newRow("qwen2, ignored") << "qwen2" << true << false << "";
+        QTest::newRow("qwen2, ignored, no matter") << "qwen2" << true << true << "qwen2";
+        QTest::newRow("smollm, ignored") << "smollm" << true << false << "";
+    }
+    // A token that no merges lead to: whole where they are ignored, never found where they count.
+    void ignoredMerges() {
+        QFETCH(QString, tokenizer);
+        QFETCH(bool, ignored);
+        QFETCH(bool, reached);
+        QFETCH(QString, pre);
+        const auto name = std::string("merges ") + QTest::currentDataTag(), trained = at("trained").string();
+        QString said = runOracle("gguf_oracle.py", arguments({"words", at(name).string(), "2048"}));
+        QVERIFY2(said.isEmpty(), qPrintable(said));
+        writeFileAtomically(at("sample.txt"), "The council built a second bridge in 1852; it's 3,650 carts a month.\n\nIt paid for itself.\n");
+        said = fs::exists(trained) ? QString() : runOracle("make_tokenizers.py", arguments({"train", trained, at("sample.txt").string()}));
+        QVERIFY2(said.isEmpty(), qPrintable(said));
+        Json json = parseJson(readTextFile(fs::path(trained) / tokenizer.toStdString() / "tokenizer.json"), "tokenizer.json");
+        json["model"]["ignore_merges"] = ignored;
+        const std::string word = "\xc4\xa0" "council"; // " council"
+        QVERIFY(json["model"]["vocab"].contains(word));
+        Json kept = Json::array();
+        for (const auto& merge : json["model"]["merges"]) {
+            auto whole = merge.is_string() ? merge.get<std::string>() : merge[0].get<std::string>() + merge[1].get<std::string>();
+            std::erase(whole, ' ');
+            if (whole != word)
+                kept.push_back(merge);
+        }
+        if (!reached)
+            json["model"]["merges"] = kept;
+        writeFileAtomically(at(name) / "tokenizer.json", json.dump());
+        fs::copy_file(fs::path(trained) / tokenizer.toStdString() / "tokenizer_config.json", at(name) / "tokenizer_config.json", fs::copy_options::overwrite_existing);
+        for (const char* old : {"special_tokens_map.json", "chat_template.jinja"})
+            fs::remove(at(name) / old);
+        ExportOptions options;
+        options.format = "gguf", options.verify = false;
+        const auto report = exportModel(student(name, {1}), at("of " + name), options, kOnCpu);
+        if (pre.isEmpty()) {
+            QVERIFY(!report && report.error().code == ErrorCode::Unsupported && messageOf(report).contains("ignore_merges") && !fs::exists(at("of " + name)));
+            return;
+        }
+        QVERIFY2(report, qPrintable(messageOf(report)));
+        const auto file = at("of " + name) / "model.gguf";
+        QCOMPARE(QString::fromStdString(GgufFile(file).require<std::string>("tokenizer.ggml.pre")), pre);
+        const std::vector<std::string> texts{"the council met the council", " council", "  leading 12345", "they don't"};
+        const Json answers = llamaSays(file, {{"ids", Json::array()}, {"texts", texts}});
+        QVERIFY2(!answers.contains("error"), answers.value("error", std::string()).c_str());
+        for (const auto& teacher : {at(name), file})
+            for (std::size_t i = 0; i < texts.size(); ++i)
+                QCOMPARE(answers["text_ids"][i].get<std::vector<TokenId>>(), openTokenizer(teacher)->encode(texts[i], true));
     }
 
     void tokenizers_data() {

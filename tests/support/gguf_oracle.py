@@ -53,6 +53,8 @@ def altered(file, out, changes):
         if tensor.name in changes["tensors"]:
             values.reshape(-1)[-1] = changes["tensors"][tensor.name]
         writer.add_tensor(tensor.name, values)
+    for name, count in changes.get("added", {}).items():
+        writer.add_tensor(name, numpy.ones(count, numpy.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

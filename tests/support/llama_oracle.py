@@ -53,5 +53,7 @@ for text in request.get("texts", []):
     answers["text_ids"].append(ask("/tokenize", {"content": text, "add_special": True, "parse_special": True})["tokens"])
 if "messages" in request:
     answers["chat"] = ask("/apply-template", {"messages": request["messages"]})["prompt"]
+if "props" in request:
+    answers["props"] = json.load(urllib.request.urlopen(server.listening_address + "/props", timeout=60))
 save_file(rows, out + ".safetensors")
 json.dump(answers, open(out + ".json", "w"))
