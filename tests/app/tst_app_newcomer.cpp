@@ -76,7 +76,10 @@ private Q_SLOTS:
         for (const char* given : {"LINNET_TEACHER", "LINNET_TEXT"}) // nothing is set up on this machine
             qunsetenv(given);
     }
-    void init() { makeWindow(); }
+    void init() {
+        app::Settings().setValue(QStringLiteral("runs/folder"), place().filePath(QStringLiteral("runs")));
+        makeWindow();
+    }
     void cleanup() {
         m_window.reset();
         QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation)).removeRecursively();
@@ -285,6 +288,8 @@ private Q_SLOTS:
         QTRY_VERIFY_WITH_TIMEOUT(idle(), 20000);
         boxes();
         QVERIFY(run->isEnabled());
+        const auto failed = session().currentRun(); // its model is none: it saved nothing
+        QVERIFY(failed && failed->state == QLatin1String("failed") && !failed->canResume());
     }
 
     void aRunThatSavedNothingOffersNoResume() {
