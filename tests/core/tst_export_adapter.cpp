@@ -154,9 +154,9 @@ private Q_SLOTS:
         QVERIFY(exportModel(at("big run"), out, adapter(), kOneThread) && openModel(out, kOneThread));
         auto bytes = readTextFile(big / "model.safetensors");
         const auto before = hashFileSampled(big / "model.safetensors");
-        for (const std::size_t at : {bytes.size() / 2 - (1 << 20), bytes.size() - (1 << 20) - 4096}) {
+        for (const std::size_t place : {bytes.size() / 2 - (1 << 20), bytes.size() - (1 << 20) - 4096}) {
             auto changed = bytes;
-            changed[at] = static_cast<char>(changed[at] ^ 1);
+            changed[place] = static_cast<char>(changed[place] ^ 1);
             writeFileAtomically(big / "model.safetensors", changed);
             QCOMPARE(hashFileSampled(big / "model.safetensors"), before);
             QVERIFY(readModelInfo(out)); // reads no weights
