@@ -98,7 +98,7 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
     const auto dash = QStringLiteral("–");
     switch (index.column()) {
     case Layer: return layer;
-    case Order: return rank ? QString::number(rank->order) : dash;
+    case Order: return rank && !m_session->rankingPartial() ? QString::number(rank->order) : dash;
     case Score: return rank && std::isfinite(rank->score) ? QString::number(rank->score, 'g', 3) : rank ? tr("overflow") : dash;
     case Choice: return m_session->recipe()->convertedBefore(layer) ? tr("converted already") : !m_converted ? dash : converted ? tr("convert") : tr("softmax");
     default: return {};

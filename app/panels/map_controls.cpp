@@ -21,7 +21,7 @@
 namespace linnet::app {
 namespace {
 
-constexpr double kStrongSinks = 0.4; // mean share of attention on the first tokens from which on they are what a distance shows
+constexpr double kStrongSinks = 0.3; // mean share of attention on the first tokens from which on they are what a distance shows
 enum Mode { Global, PerLayer, Fixed, Quantile };
 enum Axis { Usual, Linear, Log };
 constexpr widgets::ColorMap kMaps[] = {widgets::ColorMap::Viridis, widgets::ColorMap::Cividis, widgets::ColorMap::Grey};
@@ -128,8 +128,8 @@ void MapControls::makeColors(QHBoxLayout* row) {
     m_rangeMenu->setMenu(menu);
     m_distance = combo(QStringLiteral("distanceCombo"), {tr("distance"), tr("all tokens"), tr("without sink")},
                        tr("Attention distance over all tokens, or without the first four, on which many heads rest.\n\"distance\" chooses: without them where they take most of the attention; the map's title says which"));
-    m_concentration = combo(QStringLiteral("concentrationCombo"), {tr("within layer"), tr("absolute")},
-                            tr("Concentration: absolute is 1 - entropy / its largest value, 1 is all on one token; within layer is from 0, the layer's widest head, to 1, its narrowest"));
+    m_concentration = combo(QStringLiteral("concentrationCombo"), {tr("concentration in layer"), tr("concentration")},
+                            tr("Concentration is 1 - entropy / its largest value, 1 is all on one token; in layer it runs from 0, the layer's widest head, to 1, its narrowest"));
     row->addWidget(m_coloursLabel = new QLabel(tr("colours")));
     for (auto* each : {static_cast<QWidget*>(m_mode), static_cast<QWidget*>(m_axis), static_cast<QWidget*>(m_map)})
         row->addWidget(each, 1);

@@ -110,6 +110,10 @@ void MapLink::showLayers() {
         for (std::size_t i = 0; i < ranking->ranking.size(); ++i)
             if (const auto& each = ranking->ranking[i]; each.layer >= 0 && each.layer < teacher->config.layers) {
                 auto& info = infos[static_cast<std::size_t>(each.layer)];
+                if (m_session->rankingPartial()) { // no place among layers that are not measured
+                    info.note = tr("cost %1 %2 (%3)").arg(QString::number(each.score, 'g', 3), QString::fromStdString(ranking->unit), QString::fromStdString(ranking->method));
+                    continue;
+                }
                 info.rank = measured > 1 ? static_cast<double>(i) / (measured - 1) : 1;
                 info.note = tr("cost %1 %2 (%3): %4 of %5, 1 is converted first").arg(QString::number(each.score, 'g', 3), QString::fromStdString(ranking->unit), QString::fromStdString(ranking->method)).arg(i + 1).arg(ranking->ranking.size());
             }

@@ -117,19 +117,19 @@ private Q_SLOTS:
     // Stopped: each layer that was measured has its cost, the others have none; measuring on gives the whole.
     void whatAStoppedMeasurementHas() {
         ConvertOptions options = plain();
-        options.bankFolder = path("stopped");
+        options.bankFolder = path("stopped banks");
         const auto recipe = m_teachers.recipe("llama", "bypass:2");
         std::stop_source stop;
         Control control;
         control.stop = stop.get_token();
         control.onProgress = [&](const Progress& progress) {
-            if (progress.stage == "select" && progress.done >= 3) // the teacher and two of four layers
+            if (progress.stage == "select" && progress.done >= 3) // the teacher, one layer, and near the end of the second
                 stop.request_stop();
         };
         QVERIFY(!selectLayers(recipe, options, control));
-        const auto some = knownSelection(recipe, path("stopped"));
+        const auto some = knownSelection(recipe, path("stopped banks"));
         QVERIFY(some && some->partial && !some->whole);
-        QVERIFY2(some->selection.ranking.size() >= 2 && some->selection.ranking.size() < 4, qPrintable(QString::number(some->selection.ranking.size())));
+        QVERIFY2(some->selection.ranking.size() >= 1 && some->selection.ranking.size() < 4, qPrintable(QString::number(some->selection.ranking.size())));
         const auto whole = selectLayers(recipe, options, {});
         QVERIFY2(whole, qPrintable(messageOf(whole)));
         for (const auto& each : some->selection.ranking) {
@@ -137,7 +137,7 @@ private Q_SLOTS:
             QVERIFY(found != whole->ranking.end());
             QCOMPARE(each.score, found->score);
         }
-        const auto known = knownSelection(recipe, path("stopped"));
+        const auto known = knownSelection(recipe, path("stopped banks"));
         QVERIFY(known && !known->partial && known->whole);
     }
 
