@@ -274,7 +274,11 @@ private Q_SLOTS:
 
     void theTextThatWorkedIsTheNextModelsToo() {
         OPEN_TINY();
-        session().recipe()->replace(tinyRecipe(2), QStringLiteral("tiny"));
+        const auto enough = place().filePath(QStringLiteral("enough.txt")); // for the default recipe too
+        write(enough, QByteArray("the quick brown fox jumps over the lazy dog and runs\n").repeated(4000));
+        auto recipe = tinyRecipe(2);
+        recipe.dataText = {enough.toStdString()};
+        session().recipe()->replace(recipe, QStringLiteral("tiny"));
         session().profileTeacher();
         QTRY_VERIFY_WITH_TIMEOUT(idle() && session().profile(), kLong);
         const auto finished = session().logLines().filter(QStringLiteral("finished in")); // also of the opening
@@ -285,7 +289,7 @@ private Q_SLOTS:
         makeWindow();
         OPEN_TINY();
         QVERIFY(session().recipe()->recipe().dataText == text);
-        QVERIFY(!session().runProblem() || session().runProblem()->message.find("too little") != std::string::npos);
+        QVERIFY(!session().runProblem());
         m_window.reset();
         QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation)).removeRecursively();
         app::Settings().setValue(QStringLiteral("text/last"), QStringLiteral("/gone/since.txt"));
