@@ -54,7 +54,7 @@ class TestAppGuard : public WindowTest {
     static void turn(QWidget* over, int notches, Qt::KeyboardModifiers keys = Qt::NoModifier) {
         const QPointF at(QRectF(over->rect()).center());
         QWheelEvent wheel(at, over->mapToGlobal(at), {}, {0, 120 * notches}, Qt::NoButton, keys, Qt::NoScrollPhase, false);
-        reinterpret_cast<QSpontaneKeyEvent*>(static_cast<QEvent*>(&wheel))->setSpontaneous(); // as from a screen: only those go on to parents
+        QSpontaneKeyEvent::setSpontaneous(&wheel); // as from a screen: only those go on to parents
         qApp->notify(over, &wheel);
     }
 
