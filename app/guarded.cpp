@@ -5,10 +5,11 @@
 namespace linnet::app {
 
 bool GuardedApplication::notify(QObject* receiver, QEvent* event) {
+    const char* where = receiver->metaObject()->className(); // afterwards the receiver may be gone
     try {
         return QApplication::notify(receiver, event);
     } catch (...) {
-        tellUnexpected(core::currentExceptionAsError(), QString::fromLatin1(receiver->metaObject()->className()));
+        tellUnexpected(core::currentExceptionAsError(), QString::fromLatin1(where));
         return false;
     }
 }

@@ -7,13 +7,14 @@
 #include "app/panels/method_section.h"
 #include "app/panels/stop_or_discard.h"
 #include "app/panels/text_field.h"
+#include "app/panels/wrong_field.h"
 #include "widgets/collapsible.h"
 #include "widgets/elided_label.h"
-#include "widgets/theme.h"
 #include "widgets/wrapped_label.h"
 
 #include <QComboBox>
 #include <QDesktopServices>
+#include <QEvent>
 #include <QFileDialog>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -36,16 +37,6 @@ QLabel* problemLabel(const QString& name) { // under the field that it is about
     label->setObjectName(name);
     label->setTextFormat(Qt::PlainText);
     return label;
-}
-
-void showWrong(QWidget* field, QLabel* label, const QString& why) {
-    QPalette own; // what it does not set follows the theme
-    if (!why.isEmpty())
-        own.setColor(QPalette::Text, widgets::stateColors(label->parentWidget() ? label->parentWidget()->palette() : label->palette()).bad);
-    field->setPalette(own);
-    own.setColor(QPalette::WindowText, own.color(QPalette::Text));
-    label->setPalette(why.isEmpty() ? QPalette() : own);
-    label->setText(why);
 }
 
 } // namespace
@@ -205,6 +196,12 @@ void RunPanel::startFrom(const QString& preset) {
         follow(&core::Recipe::biasTreatment);
         follow(&core::Recipe::qkNormTreatment);
     });
+}
+
+void RunPanel::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        showRecipe();
 }
 
 void RunPanel::showRecipe() {

@@ -26,6 +26,9 @@ class RunPanel : public QWidget {
 public:
     explicit RunPanel(Session* session, QWidget* parent = nullptr);
 
+protected:
+    void changeEvent(QEvent* event) override;
+
 private:
     void makeForm();
     QHBoxLayout* makePlace();

@@ -108,7 +108,6 @@ void TargetsPanel::makeTable() {
     m_table->setModel(m_model);
     m_table->setSelectionBehavior(QAbstractItemView::SelectRows);
     m_table->setAlternatingRowColors(true);
-    m_table->setIconSize({11, 11}); // of a mark, beside its value
     m_table->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed | QAbstractItemView::SelectedClicked);
     m_table->setItemDelegateForColumn(TargetTableModel::User, new ValueDelegate(
                                                                    [this](const QModelIndex& index, const QString& text) {
@@ -119,7 +118,7 @@ void TargetsPanel::makeTable() {
     m_table->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
     m_table->horizontalHeader()->setMinimumSectionSize(30);
     QFont small = font(); // six columns in a dock
-    small.setPointSizeF(small.pointSizeF() * 0.9);
+    small.setPointSizeF(small.pointSizeF() * 0.87);
     m_table->setFont(small);
     m_table->setIconSize({11, 11}); // a warning leaves room for its number
     m_table->horizontalHeader()->setFont(small);

@@ -3,9 +3,10 @@
 #include "app/models/session.h"
 #include "app/models/settings.h"
 #include "app/models/text_choice.h"
-#include "widgets/theme.h"
+#include "app/panels/wrong_field.h"
 #include "widgets/wrapped_label.h"
 
+#include <QEvent>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QGridLayout>
@@ -67,14 +68,16 @@ void TextField::refresh() {
         m_line->setCursorPosition(0);
     const auto look = lookAtText(recipe);
     const bool wrong = m_session->teacher() && !look.problem.isEmpty();
-    QPalette own; // what it does not set follows the theme
-    if (wrong)
-        for (const auto role : {QPalette::Text, QPalette::WindowText})
-            own.setColor(role, widgets::stateColors(palette()).bad);
-    m_line->setPalette(own);
-    m_below->setPalette(own);
-    m_below->setText(!m_session->teacher() ? QString() : wrong ? look.problem : look.says);
+    showWrong(m_line, m_below, wrong ? look.problem : QString());
+    if (m_session->teacher() && !wrong)
+        m_below->setText(look.says);
     m_below->setForegroundRole(wrong ? QPalette::WindowText : QPalette::PlaceholderText); // what is as it should be stands back
+}
+
+void TextField::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        refresh();
 }
 
 void TextField::set(const std::vector<std::string>& text) {

@@ -17,6 +17,9 @@ public:
     explicit TextField(Session* session, QWidget* parent = nullptr);
     QLabel* below() const { return m_below; } // a row of its own: as high as its lines need
 
+protected:
+    void changeEvent(QEvent* event) override;
+
 private:
     void refresh();
     void set(const std::vector<std::string>& text);

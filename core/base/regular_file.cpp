@@ -61,14 +61,15 @@ std::string readRegularFile(const std::filesystem::path& path, std::uint64_t mos
     };
     check(file.size());
     std::string text;
-    for (std::size_t piece = file.size() + 1, got = piece; got == piece; piece = 1 << 20) { // + 1: its end shows
+    for (std::size_t piece = file.size() + 1;; piece = 1 << 20) { // + 1: its end shows
         const auto before = text.size();
         text.resize(before + piece);
-        got = file.read(before, text.data() + before, piece);
+        const auto got = file.read(before, text.data() + before, piece);
         text.resize(before + got);
         check(text.size()); // it may grow, and files of /proc say no size
+        if (got < piece)
+            return text;
     }
-    return text;
 }
 
 } // namespace linnet::core

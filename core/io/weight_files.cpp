@@ -19,7 +19,8 @@ std::vector<fs::path> weightFiles(const fs::path& model) {
     if (fs::exists(whole, failed) || !fs::exists(index, failed))
         return {whole};
     std::set<fs::path> shards;
-    for (const auto& [tensor, shard] : parseLargeJson(readRegularFile(index, kMostJsonBytes), index.string()).at("weight_map").items())
+    const auto json = parseLargeJson(readRegularFile(index, kMostJsonBytes), index.string());
+    for (const auto& [tensor, shard] : json.at("weight_map").items())
         shards.insert(model / shard.get<std::string>());
     return {shards.begin(), shards.end()};
 }

@@ -216,7 +216,7 @@ private Q_SLOTS:
             QVERIFY2(bar->value() > 0, plot->metaObject()->className());
             ++met;
         }
-        QVERIFY2(met >= 4, qPrintable(QString::number(met)));
+        QVERIFY2(met >= 3, qPrintable(QString::number(met)));
     }
 
     void curvesTakeTheWheelWithCtrlWhereTheirPageScrolls() {

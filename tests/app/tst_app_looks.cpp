@@ -20,6 +20,7 @@
 #include <QComboBox>
 #include <QIcon>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMessageBox>
 #include <QRegularExpression>
 #include <QScrollBar>
@@ -36,7 +37,10 @@ class TestAppLooks : public QObject {
     QTemporaryDir m_folder;
 
 private Q_SLOTS:
-    void initTestCase() { useTestSettings("tst_app_looks"); }
+    void initTestCase() {
+        useTestSettings("tst_app_looks");
+        widgets::applyTheme(*qApp, widgets::Theme::Light); // as the program looks
+    }
     void init() {
         app::Settings().clear();
         app::Settings().setValue(QStringLiteral("runs/folder"), m_folder.path());
@@ -52,6 +56,19 @@ private Q_SLOTS:
                 const auto words = label->text().remove(QRegularExpression(QStringLiteral("<[^>]*>"))).split(QLatin1Char(' '), Qt::SkipEmptyParts).size();
                 QVERIFY2(words < 3 || !label->testAttribute(Qt::WA_ForceDisabled), qPrintable(label->text()));
             }
+        }
+    }
+
+    void whatIsWrongIsInTheRedOfTheTheme() {
+        app::MainWindow window;
+        adoptFakes(*window.session());
+        window.show();
+        window.session()->recipe()->setKeepText(QStringLiteral("foo:99"));
+        const auto* field = window.findChild<QLineEdit*>(QStringLiteral("keepEdit"));
+        QVERIFY(field);
+        for (const auto theme : {widgets::Theme::Dark, widgets::Theme::Light}) {
+            widgets::applyTheme(*qApp, theme);
+            QTRY_COMPARE(field->palette().color(QPalette::Text), widgets::stateColors(QApplication::palette()).bad);
         }
     }
 
@@ -101,13 +118,11 @@ private Q_SLOTS:
         QTest::qWait(300);
         const auto* table = window.findChild<QTableView*>(QStringLiteral("targetsTable"));
         QVERIFY(table->isVisible());
+        QCOMPARE(table->horizontalScrollBar()->maximum(), 0);
+        QVERIFY2(table->columnWidth(4) >= table->fontMetrics().horizontalAdvance(QStringLiteral("1234.5")), qPrintable(QString::number(table->columnWidth(4)))); // the user's own
         window.resize(1920, 1080); // a picture beside the rows only where both have room
         QTest::qWait(300);
         QVERIFY2(table->verticalScrollBar()->maximum() == 0, qPrintable(QString::number(table->height())));
-        window.resize(1280, 800);
-        QTest::qWait(300);
-        QCOMPARE(table->horizontalScrollBar()->maximum(), 0);
-        QVERIFY2(table->columnWidth(4) >= table->fontMetrics().horizontalAdvance(QStringLiteral("1234.5")), qPrintable(QString::number(table->columnWidth(4)))); // the user's own
     }
 
     void theSwatchOfASelectedRunKeepsItsPlate() {

@@ -102,7 +102,7 @@ std::vector<Case> safetensorsCases() {
         entry("negative offset", R"({"dtype":"F32","shape":[2],"data_offsets":[-8,0]})", "data_offsets"),
         {"safetensors: no such file", [](const fs::path& folder) { openSafetensorsFile(folder / "none"); }, ErrorCode::NotFound,
          "none"},
-        {"safetensors: a folder", [](const fs::path& folder) { openSafetensorsFile(folder); }, ErrorCode::Io, "regular"},
+        {"safetensors: a folder", [](const fs::path& folder) { openSafetensorsFile(folder); }, ErrorCode::Io, "is a folder"},
         {"safetensors: FP8 without scales",
          [](const fs::path& folder) {
              writeBytes(folder / "x",
