@@ -107,11 +107,20 @@ private Q_SLOTS:
         QCOMPARE(place(), before);
     }
 
+    void targetsNeverScrollSideways_data() {
+        QTest::addColumn<bool>("remembered");
+        QTest::newRow("chosen") << false;
+        QTest::newRow("remembered") << true;
+    }
     void targetsNeverScrollSideways() { // eight rows of two heads, beside one map with all its tools
+        QFETCH(bool, remembered);
+        if (remembered)
+            app::Settings().setValue(QStringLiteral("heads/viewCombo"), 1);
         app::MainWindow window;
         adoptFakes(*window.session());
         window.resize(1280, 800);
         window.show();
+        QTest::qWait(300); // a person chooses after the window has laid itself out
         window.findChild<QComboBox*>(QStringLiteral("viewCombo"))->setCurrentIndex(1);
         window.session()->selection()->select({{3, 1}, {3, 2}}, {3, 2});
         window.session()->recipe()->setTarget({{3, 2}}, app::TargetField::HalfLife, 1234.5);
