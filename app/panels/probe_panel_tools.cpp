@@ -38,7 +38,7 @@ void ProbePanel::makeHeader() {
     m_run->setAccessibleName(tr("Student to probe"));
     m_run->setToolTip(tr("The student: the start that the recipe gives the head, or the layer that a run has trained"));
     m_run->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-    m_run->setMinimumContentsLength(14); // "start of the recipe"
+    m_run->setMinimumContentsLength(8); // a narrow dock leaves the text its room; a wide one shows "start of the recipe"
     connect(m_run, &QComboBox::activated, this, [this](int index) { m_views->setRun(m_run->itemData(index).toString()); });
     m_note = new QLabel;
     m_note->setObjectName(QStringLiteral("probeNote"));
@@ -47,8 +47,8 @@ void ProbePanel::makeHeader() {
     auto* line = new QHBoxLayout;
     line->setContentsMargins(4, 2, 4, 0);
     line->setSpacing(4);
-    line->addWidget(m_text, 1);
-    line->addWidget(m_run);
+    line->addWidget(m_text, 3);
+    line->addWidget(m_run, 1);
     line->addWidget(m_note);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);

@@ -23,7 +23,7 @@ class TestCliOutput : public QObject {
 private Q_SLOTS:
     void fullOutput_data() {
         QTest::addColumn<QString>("line");
-        for (const char* line : {"--version", "--help", "completion bash", "completion bash --json"})
+        for (const char* line : {"--version", "--help", "completion bash"})
             QTest::newRow(line) << line;
     }
     void fullOutput() {
