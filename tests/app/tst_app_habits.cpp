@@ -351,7 +351,7 @@ private Q_SLOTS:
         auto* dialog = find<app::AboutDialog>("aboutDialog");
         QTRY_VERIFY2(dialog->text().contains(QStringLiteral("LibTorch: 2.")), qPrintable(dialog->text()));
         for (const auto& part : {QStringLiteral("Linnet: " LINNET_VERSION), QStringLiteral("Qt: %1").arg(QString::fromLatin1(qVersion())), QStringLiteral("QCustomPlot: 2."),
-                                 QStringLiteral("Dear ImGui: "), QStringLiteral("cuda: "), QStringLiteral("device: ")})
+                                 QStringLiteral("Dear ImGui: "), QStringLiteral("CUDA: "), QStringLiteral("Device: ")})
             QVERIFY2(dialog->text().contains(part), qPrintable(dialog->text()));
         for (auto* button : dialog->findChildren<QPushButton*>())
             if (button->text().contains(QStringLiteral("Copy")))
