@@ -88,11 +88,7 @@ TargetsPanel::TargetsPanel(Session* session, QWidget* parent) : QWidget(parent),
     m_stack->addWidget(new widgets::EmptyState(QStringLiteral("◎"), tr("Linear already"), tr("The selected heads are linear in this model: nothing is left to set. Choose heads of a softmax layer.")));
 
     connect(m_model, &TargetTableModel::rejected, this, &TargetsPanel::say);
-    connect(m_model, &QAbstractItemModel::dataChanged, this, [this] {
-        m_message->hide();
-        showCaption();
-        lookAt();
-    });
+    connect(m_model, &QAbstractItemModel::dataChanged, this, &TargetsPanel::refresh); // may come of another head's choice: the row follows it, not it the row
     connect(m_model, &QAbstractItemModel::modelReset, this, &TargetsPanel::refresh);
     connect(m_table->selectionModel(), &QItemSelectionModel::currentRowChanged, this, &TargetsPanel::lookAt);
     connect(session->probes(), &TargetProbeModel::changed, this, &TargetsPanel::showProbe);
