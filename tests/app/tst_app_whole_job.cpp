@@ -156,7 +156,7 @@ private Q_SLOTS:
         QVERIFY(profile);
         QCOMPARE(profile->tokens, std::int64_t(2048));
         using Head = core::HeadProfile;
-        const std::pair<const char*, double (*)(const Head&)> maps[] = {{"distanceMap", [](const Head& h) { return h.distance.mean; }},
+        const std::pair<const char*, double (*)(const Head&)> maps[] = {{"distanceMap", [](const Head& h) { return h.distanceNoSink.mean; }}, // this teacher rests on its first tokens
                                                                         {"concentrationMap", [](const Head& h) { return h.concentrationAbsolute; }},
                                                                         {"scaleMap", [](const Head& h) { return h.rmsPostO; }}};
         const QRegularExpression number(QStringLiteral(": ([-+.0-9e]+)( tokens)?$"));

@@ -169,6 +169,9 @@ void hybrid(Photographer& camera, const Place& place) { // an exported folder op
     if (!camera.waitIdle(300))
         return;
     camera.page("headsPage", QStringLiteral("hybrid-unprofiled-heads"));
+    auto recipe = session.recipe()->recipe(); // an autosaved one of before may name another text
+    recipe.dataText = {place.text.toStdString()};
+    session.recipe()->replace(recipe, QStringLiteral("Set up"));
     session.profileTeacher();
     camera.waitIdle(600);
     const auto& kinds = session.teacher()->layerKinds;
