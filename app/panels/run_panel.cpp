@@ -200,8 +200,8 @@ void RunPanel::startFrom(const QString& preset) {
 
 void RunPanel::changeEvent(QEvent* event) {
     QWidget::changeEvent(event);
-    if (event->type() == QEvent::PaletteChange)
-        showRecipe();
+    if (event->type() == QEvent::PaletteChange) // the colours only: what is being typed stays
+        showWrong(m_keep, m_keepProblem, m_keepProblem->text());
 }
 
 void RunPanel::showRecipe() {

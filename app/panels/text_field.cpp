@@ -76,8 +76,8 @@ void TextField::refresh() {
 
 void TextField::changeEvent(QEvent* event) {
     QWidget::changeEvent(event);
-    if (event->type() == QEvent::PaletteChange)
-        refresh();
+    if (event->type() == QEvent::PaletteChange && m_below->foregroundRole() == QPalette::WindowText) // the colours only: what is being typed stays
+        showWrong(m_line, m_below, m_below->text());
 }
 
 void TextField::set(const std::vector<std::string>& text) {

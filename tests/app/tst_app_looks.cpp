@@ -64,11 +64,13 @@ private Q_SLOTS:
         adoptFakes(*window.session());
         window.show();
         window.session()->recipe()->setKeepText(QStringLiteral("foo:99"));
-        const auto* field = window.findChild<QLineEdit*>(QStringLiteral("keepEdit"));
+        auto* field = window.findChild<QLineEdit*>(QStringLiteral("keepEdit"));
         QVERIFY(field);
+        field->setText(QStringLiteral("kl:1")); // not yet taken
         for (const auto theme : {widgets::Theme::Dark, widgets::Theme::Light}) {
             widgets::applyTheme(*qApp, theme);
             QTRY_COMPARE(field->palette().color(QPalette::Text), widgets::stateColors(QApplication::palette()).bad);
+            QCOMPARE(field->text(), QStringLiteral("kl:1"));
         }
     }
 
